@@ -1,0 +1,1 @@
+"""Where actions run: sandbox, simulated and real-device environments behind one interface."""

@@ -1,0 +1,107 @@
+"""What is fixed for ever: the digest of an event and the seal of a segment.
+
+Both are SHA-256 over a label, a zero byte and fields; a field is `tag u8, length u32, bytes`, tags
+ascending, null omitted, empty kept, integers big-endian, text as UTF-8 exactly as received.
+A new field takes a new tag. Golden vectors: tests/core/golden.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from struct import Struct
+
+from core.event import Event
+
+EVENT_LABEL = b"trajlog/event/1\0"
+SEGMENT_LABEL = b"trajlog/segment/1\0"
+
+_HEAD = Struct(">BI").pack
+_U32 = Struct(">BII").pack
+_U64 = Struct(">BIQ").pack
+_I64 = Struct(">BIq").pack
+
+
+def fields(tagged: Iterable[tuple[int, bytes | None]]) -> bytes:
+    """The canonical encoding of `(tag, value)` pairs given in ascending order of tag."""
+    return b"".join(_HEAD(tag, len(value)) + value for tag, value in tagged if value is not None)
+
+
+def event_preimage(event: Event) -> bytes:
+    """The bytes that `event_digest` hashes. Tags: 1 event_id, 2 stream, 3 writer, 4 run, 5 seq u64,
+    6 type, 7 schema u32, 8 occurred_at i64, 9 actor, 10 owner, 11 key_id, 12 causation_id,
+    13 correlation_id, 14 conversation, 15 body."""
+    stream = event.stream.encode()
+    writer = event.writer.encode()
+    type_ = event.type.encode()
+    parts = [
+        EVENT_LABEL,
+        b"\x01\0\0\0\x10",
+        event.event_id,
+        _HEAD(2, len(stream)),
+        stream,
+        _HEAD(3, len(writer)),
+        writer,
+        b"\x04\0\0\0\x10",
+        event.run,
+        _U64(5, 8, event.seq),
+        _HEAD(6, len(type_)),
+        type_,
+        _U32(7, 4, event.schema),
+    ]
+    if event.occurred_at is not None:
+        parts.append(_I64(8, 8, event.occurred_at))
+    if event.actor is not None:
+        parts.append(_text(9, event.actor))
+    if event.owner is not None:
+        parts.append(_text(10, event.owner))
+    if event.key_id is not None:
+        parts.append(_text(11, event.key_id))
+    if event.causation_id is not None:
+        parts.append(b"\x0c\0\0\0\x10" + event.causation_id)
+    if event.correlation_id is not None:
+        parts.append(_text(13, event.correlation_id))
+    if event.conversation is not None:
+        parts.append(_text(14, event.conversation))
+    parts.append(_HEAD(15, len(event.body)))
+    parts.append(event.body)
+    return b"".join(parts)
+
+
+def event_digest(event: Event) -> bytes:
+    """SHA-256 (32 bytes) of everything the writer said; what the log adds is not in it."""
+    return sha256(event_preimage(event)).digest()
+
+
+def segment_seal(
+    *,
+    previous: bytes | None,
+    first_position: int,
+    last_position: int,
+    committed_at: int,
+    topic_id: bytes | None = None,
+    partition: int | None = None,
+    first_offset: int | None = None,
+    next_offset: int | None = None,
+) -> bytes:
+    """SHA-256 (32 bytes) of one commit's frame, chained to the one before. Tags: 1 previous seal,
+    2 and 3 first and last position u64, 4 topic id, 5 partition u32, 6 and 7 first and next offset
+    u64, 8 committed_at i64."""
+    return sha256(
+        SEGMENT_LABEL
+        + fields(
+            [
+                (1, previous),
+                (2, first_position.to_bytes(8, "big")),
+                (3, last_position.to_bytes(8, "big")),
+                (4, topic_id),
+                (5, None if partition is None else partition.to_bytes(4, "big")),
+                (6, None if first_offset is None else first_offset.to_bytes(8, "big")),
+                (7, None if next_offset is None else next_offset.to_bytes(8, "big")),
+                (8, committed_at.to_bytes(8, "big", signed=True)),
+            ]
+        )
+    ).digest()
+
+
+def _text(tag: int, text: str) -> bytes:
+    raw = text.encode()
+    return _HEAD(tag, len(raw)) + raw

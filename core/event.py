@@ -1,0 +1,149 @@
+"""The event: what is written once and never changed, and what the door lets in.
+
+An `Event` is made by a writer; the log answers with a `StoredEvent`, which adds what only the log
+can know: `version` in its stream, `position` in the log, `digest`, and the commit's time.
+Times are integers: microseconds since 1970-01-01 UTC. Identifiers are their 16 raw bytes.
+"""
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from core.errors import BadEvent
+
+MAX_TEXT_BYTES = 512
+MAX_BODY_BYTES = 1_000_000
+MAX_DEPTH = 128
+MIN_TIME = -62_135_596_800_000_000  # 0001-01-01T00:00:00Z
+MAX_TIME = 253_402_300_799_999_999  # 9999-12-31T23:59:59.999999Z
+MAX_SEQ = 2**63 - 1
+MAX_SCHEMA = 2**31 - 1
+
+_TYPE = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One event as its writer made it. `body` is the payload's JSON, byte for byte.
+
+    `expected_version` asks the log to commit only if the stream's head is there (0: the stream is
+    new); it is not stored.
+    """
+
+    event_id: bytes
+    stream: str
+    writer: str
+    run: bytes
+    seq: int
+    type: str
+    body: bytes
+    schema: int = 1
+    occurred_at: int | None = None
+    actor: str | None = None
+    owner: str | None = None
+    key_id: str | None = None
+    causation_id: bytes | None = None
+    correlation_id: str | None = None
+    conversation: str | None = None
+    expected_version: int | None = None
+
+
+class StoredEvent(Event, frozen=True, kw_only=True, gc=False):
+    """An event in the log. `committed_at` is its segment's time."""
+
+    version: int
+    position: int
+    digest: bytes
+    committed_at: int
+
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def check(event: Event) -> None:
+    """Let the event through the door, or raise one `BadEvent` that says why not.
+
+    What passes can be stored by Postgres, carried by Kafka and digested for ever: no later stage
+    checks again.
+    """
+    fault = envelope_fault(event) or body_fault(event.body)
+    if fault:
+        raise BadEvent(fault, where=f"{event.stream[:80]!r} seq {event.seq}")
+
+
+def envelope_fault(event: Event) -> str | None:
+    """What is wrong with the fields around the payload, or None."""
+    if len(event.event_id) != 16 or len(event.run) != 16:
+        return "event_id and run must be 16 bytes each"
+    if event.causation_id is not None and len(event.causation_id) != 16:
+        return "causation_id must be 16 bytes"
+    fault = (
+        text_fault("stream", event.stream)
+        or text_fault("writer", event.writer)
+        or (event.actor is not None and text_fault("actor", event.actor))
+        or (event.correlation_id is not None and text_fault("correlation_id", event.correlation_id))
+        or (event.conversation is not None and text_fault("conversation", event.conversation))
+        or type_fault(event.type)
+    )
+    if fault:
+        return fault
+    if event.owner is not None or event.key_id is not None:
+        return "owner and key_id need encryption, which this version does not have; leave them out"
+    if not 1 <= event.seq <= MAX_SEQ:
+        return f"seq {event.seq} is not between 1 and 2^63-1"
+    if not 1 <= event.schema <= MAX_SCHEMA:
+        return f"schema {event.schema} is not between 1 and 2^31-1"
+    if event.occurred_at is not None and not MIN_TIME <= event.occurred_at <= MAX_TIME:
+        return "occurred_at is outside the years 1 to 9999"
+    if event.expected_version is not None and not 0 <= event.expected_version <= MAX_SEQ:
+        return f"expected_version {event.expected_version} is not between 0 and 2^63-1"
+    return None
+
+
+def body_fault(body: bytes) -> str | None:
+    """What keeps these bytes from being a payload, or None: a JSON object of at most 1 MB in valid
+    UTF-8, nested at most 128 deep, without lone surrogates, NaN or numbers out of range."""
+    if len(body) > MAX_BODY_BYTES:
+        return f"payload is {len(body):,} bytes, more than {MAX_BODY_BYTES:,}; keep large values as blobs"
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
+        return f"payload is nested more than {MAX_DEPTH} deep"
+    try:
+        _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"payload is not a JSON object: {error}"
+    return None
+
+
+@lru_cache(maxsize=65_536)
+def text_fault(name: str, text: str) -> str | None:
+    """What keeps this text out of the field `name`, or None: not empty, no NUL, at most 512 bytes."""
+    if not text:
+        return f"{name} is empty"
+    if "\0" in text:
+        return f"{name} holds a NUL"
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return f"{name} holds a lone surrogate"
+    return f"{name} is {size} bytes, more than {MAX_TEXT_BYTES}" if size > MAX_TEXT_BYTES else None
+
+
+@lru_cache(maxsize=4_096)
+def type_fault(name: str) -> str | None:
+    """What keeps this from being an event type, or None: CamelCase, at most 64 letters and digits."""
+    if _TYPE.fullmatch(name):
+        return None
+    return f"type {name[:80]!r} is not a CamelCase name of at most 64 letters and digits"
+
+
+def _depth(body: bytes) -> int:
+    depth = deepest = 0
+    for byte in _STRING.sub(b"", body):
+        if byte in b"{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"}]":
+            depth -= 1
+    return deepest

@@ -1,0 +1,1 @@
+"""What surrounds the planner at run time: context, skills, memory, diagnosis."""

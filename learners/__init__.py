@@ -1,0 +1,1 @@
+"""What learns from the log: curation, releases, SFT, CARE."""
