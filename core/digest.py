@@ -6,6 +6,7 @@ A new field takes a new tag. Golden vectors: tests/core/golden.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha256
 from struct import Struct
 
@@ -15,7 +16,6 @@ EVENT_LABEL = b"trajlog/event/1\0"
 SEGMENT_LABEL = b"trajlog/segment/1\0"
 
 _HEAD = Struct(">BI").pack
-_U32 = Struct(">BII").pack
 _U64 = Struct(">BIQ").pack
 _I64 = Struct(">BIq").pack
 
@@ -29,41 +29,22 @@ def event_preimage(event: Event) -> bytes:
     """The bytes that `event_digest` hashes. Tags: 1 event_id, 2 stream, 3 writer, 4 run, 5 seq u64,
     6 type, 7 schema u32, 8 occurred_at i64, 9 actor, 10 owner, 11 key_id, 12 causation_id,
     13 correlation_id, 14 conversation, 15 body."""
-    stream = event.stream.encode()
-    writer = event.writer.encode()
-    type_ = event.type.encode()
-    parts = [
-        EVENT_LABEL,
-        b"\x01\0\0\0\x10",
-        event.event_id,
-        _HEAD(2, len(stream)),
-        stream,
-        _HEAD(3, len(writer)),
-        writer,
-        b"\x04\0\0\0\x10",
-        event.run,
-        _U64(5, 8, event.seq),
-        _HEAD(6, len(type_)),
-        type_,
-        _U32(7, 4, event.schema),
-    ]
-    if event.occurred_at is not None:
-        parts.append(_I64(8, 8, event.occurred_at))
-    if event.actor is not None:
-        parts.append(_text(9, event.actor))
-    if event.owner is not None:
-        parts.append(_text(10, event.owner))
-    if event.key_id is not None:
-        parts.append(_text(11, event.key_id))
-    if event.causation_id is not None:
-        parts.append(b"\x0c\0\0\0\x10" + event.causation_id)
-    if event.correlation_id is not None:
-        parts.append(_text(13, event.correlation_id))
-    if event.conversation is not None:
-        parts.append(_text(14, event.conversation))
-    parts.append(_HEAD(15, len(event.body)))
-    parts.append(event.body)
-    return b"".join(parts)
+    body, occurred_at, causation_id = event.body, event.occurred_at, event.causation_id
+    return b"".join(
+        (
+            EVENT_LABEL + b"\x01\0\0\0\x10",
+            event.event_id,
+            _author(event.stream, event.writer, event.run),
+            _U64(5, 8, event.seq),
+            _kind(event.type, event.schema),
+            b"" if occurred_at is None else _I64(8, 8, occurred_at),
+            _actor(event.actor, event.owner, event.key_id),
+            b"" if causation_id is None else b"\x0c\0\0\0\x10" + causation_id,
+            _thread(event.correlation_id, event.conversation),
+            _HEAD(15, len(body)),
+            body,
+        )
+    )
 
 
 def event_digest(event: Event) -> bytes:
@@ -102,6 +83,28 @@ def segment_seal(
     ).digest()
 
 
-def _text(tag: int, text: str) -> bytes:
-    raw = text.encode()
-    return _HEAD(tag, len(raw)) + raw
+# What many events share is encoded once.
+
+
+@lru_cache(maxsize=16_384)
+def _author(stream: str, writer: str, run: bytes) -> bytes:
+    return fields([(2, stream.encode()), (3, writer.encode()), (4, run)])
+
+
+@lru_cache(maxsize=4_096)
+def _kind(type_: str, schema: int) -> bytes:
+    return fields([(6, type_.encode()), (7, schema.to_bytes(4, "big"))])
+
+
+@lru_cache(maxsize=16_384)
+def _actor(actor: str | None, owner: str | None, key_id: str | None) -> bytes:
+    return fields([(9, _utf8(actor)), (10, _utf8(owner)), (11, _utf8(key_id))])
+
+
+@lru_cache(maxsize=16_384)
+def _thread(correlation_id: str | None, conversation: str | None) -> bytes:
+    return fields([(13, _utf8(correlation_id)), (14, _utf8(conversation))])
+
+
+def _utf8(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

@@ -23,6 +23,7 @@ MAX_SCHEMA = 2**31 - 1
 
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NO_BRACKETS = bytes(sorted(set(range(256)) - set(b"{[]}")))
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -79,14 +80,7 @@ def envelope_fault(event: Event) -> str | None:
         return "event_id and run must be 16 bytes each"
     if event.causation_id is not None and len(event.causation_id) != 16:
         return "causation_id must be 16 bytes"
-    fault = (
-        text_fault("stream", event.stream)
-        or text_fault("writer", event.writer)
-        or (event.actor is not None and text_fault("actor", event.actor))
-        or (event.correlation_id is not None and text_fault("correlation_id", event.correlation_id))
-        or (event.conversation is not None and text_fault("conversation", event.conversation))
-        or type_fault(event.type)
-    )
+    fault = _names_fault(event.type, event.stream, event.writer, event.actor, event.correlation_id, event.conversation)
     if fault:
         return fault
     if event.owner is not None or event.key_id is not None:
@@ -104,21 +98,41 @@ def envelope_fault(event: Event) -> str | None:
 
 def body_fault(body: bytes) -> str | None:
     """What keeps these bytes from being a payload, or None: a JSON object of at most 1 MB in valid
-    UTF-8, nested at most 128 deep, without lone surrogates, NaN or numbers out of range."""
+    UTF-8, nested at most 128 deep, without lone surrogates, NaN or numbers out of range, and no white
+    space around it (the wire would lose that, and with it the digest)."""
     if len(body) > MAX_BODY_BYTES:
         return f"payload is {len(body):,} bytes, more than {MAX_BODY_BYTES:,}; keep large values as blobs"
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
         return f"payload is nested more than {MAX_DEPTH} deep"
     try:
         _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"payload is not a JSON object: {error}"
+    if body[0] != 0x7B or body[-1] != 0x7D:
+        return "payload has white space around it; send it without"
     return None
 
 
-@lru_cache(maxsize=65_536)
-def text_fault(name: str, text: str) -> str | None:
-    """What keeps this text out of the field `name`, or None: not empty, no NUL, at most 512 bytes."""
+@lru_cache(maxsize=16_384)
+def _names_fault(
+    type_: str, stream: str, writer: str, actor: str | None, correlation_id: str | None, conversation: str | None
+) -> str | None:
+    """What keeps these names out, or None: a CamelCase type, texts not empty, without NUL, at most 512
+    bytes. Many events share them, so they are looked at once."""
+    if not _TYPE.fullmatch(type_):
+        return f"type {type_[:80]!r} is not a CamelCase name of at most 64 letters and digits"
+    return (
+        _text_fault("stream", stream)
+        or _text_fault("writer", writer)
+        or _text_fault("actor", actor)
+        or _text_fault("correlation_id", correlation_id)
+        or _text_fault("conversation", conversation)
+    )
+
+
+def _text_fault(name: str, text: str | None) -> str | None:
+    if text is None:
+        return None
     if not text:
         return f"{name} is empty"
     if "\0" in text:
@@ -130,20 +144,12 @@ def text_fault(name: str, text: str) -> str | None:
     return f"{name} is {size} bytes, more than {MAX_TEXT_BYTES}" if size > MAX_TEXT_BYTES else None
 
 
-@lru_cache(maxsize=4_096)
-def type_fault(name: str) -> str | None:
-    """What keeps this from being an event type, or None: CamelCase, at most 64 letters and digits."""
-    if _TYPE.fullmatch(name):
-        return None
-    return f"type {name[:80]!r} is not a CamelCase name of at most 64 letters and digits"
-
-
 def _depth(body: bytes) -> int:
     depth = deepest = 0
-    for byte in _STRING.sub(b"", body):
+    for byte in _STRING.sub(b"", body).translate(None, _NO_BRACKETS):
         if byte in b"{[":
             depth += 1
             deepest = max(deepest, depth)
-        elif byte in b"}]":
+        else:
             depth -= 1
     return deepest

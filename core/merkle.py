@@ -32,9 +32,7 @@ def subtree_root(hashes: Sequence[bytes]) -> bytes:
     """Root over 1 or more sibling hashes of one level, split at powers of two as RFC 9162 does."""
     level = list(hashes)
     while len(level) > 1:
-        paired = [
-            sha256(b"\1" + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)
-        ]
+        paired = [sha256(b"\1" + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)]
         if len(level) % 2:
             paired.append(level[-1])
         level = paired

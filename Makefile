@@ -1,0 +1,45 @@
+# make demo    see trajlog work on bundled episodes          make test    checks and tests
+# make check   ruff, mypy, import-linter                     make docs    docs/cli.md and docs/events.md from the code
+# make bench   measurements, ONLY=name JSON=file             make faults, make soak   longer tests
+# make lower-bounds   the oldest dependencies that are allowed      make clean
+
+PY := .venv/bin/python
+
+.PHONY: demo test check docs bench faults soak lower-bounds clean setup
+.DEFAULT_GOAL := test
+
+setup:
+	@sh .ci/setup
+
+demo: setup
+	@$(PY) -m cli demo
+
+test: check
+	$(PY) -m pytest
+
+check: setup
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+docs: setup
+	$(PY) -m cli.reference docs
+
+bench: setup
+	$(PY) -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(JSON),--json "$(JSON)")
+
+faults: setup
+	$(PY) -m pytest tests/faults
+
+soak: setup
+	$(PY) -m pytest tests/soak --timeout 0
+
+lower-bounds: setup
+	$(PY) -m tests.lower_bounds > .venv/lower-bounds.txt
+	@sh .ci/setup .venv-lower .venv/lower-bounds.txt
+	.venv-lower/bin/python -m pytest tests/core tests/cli tests/eventlog
+
+clean:
+	rm -rf .venv .venv-tool .venv-lower dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""`python -m cli` is `trajlog`."""
+
+from cli.main import main
+
+main()

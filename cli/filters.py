@@ -1,0 +1,56 @@
+"""The options that choose episodes: the same wherever episodes are listed or taken from a list."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.errors import UsageError
+
+if TYPE_CHECKING:
+    from eventlog.views.listing import Filters
+
+Task = Annotated[str | None, typer.Option(help="Of this task.")]
+Verdict = Annotated[str | None, typer.Option(help="Judged pass, fail, inconclusive, error, vacuous or unverified.")]
+Source = Annotated[str | None, typer.Option(help="From this format, or live.")]
+Policy = Annotated[str | None, typer.Option(help="Acted by this model or checkpoint.")]
+Tool = Annotated[str | None, typer.Option(help="Whose last failed call was of this tool.")]
+Split = Annotated[str | None, typer.Option(help="Of the split train, dev, audit or final.")]
+Import = Annotated[str | None, typer.Option("--import", help="Brought by this import.")]
+Since = Annotated[str | None, typer.Option(help="Started since: 7d, 6h, a date, a time.")]
+Retracted = Annotated[bool, typer.Option("--retracted", help="Retracted ones too.")]
+
+
+def filters(
+    *,
+    task: str | None,
+    verdict: str | None,
+    source: str | None,
+    policy: str | None,
+    tool: str | None,
+    split: str | None,
+    import_: str | None,
+    since: str | None,
+    retracted: bool,
+) -> "Filters":
+    """What was chosen. `UsageError` for a verdict or split that is none."""
+    from core.times import parse_since
+    from eventlog.views import listing
+
+    return listing.Filters(
+        task=task,
+        verdict=one_of("--verdict", verdict, listing.VERDICTS),
+        source=source,
+        policy=policy,
+        failing_tool=tool,
+        split=one_of("--split", split, ("train", "dev", "audit", "final")),
+        import_id=import_,
+        since=None if since is None else parse_since(since),
+        retracted=retracted,
+    )
+
+
+def one_of(option: str, value: str | None, known: tuple[str, ...]) -> str | None:
+    """The value, if it is known or None."""
+    if value is None or value in known:
+        return value
+    raise UsageError(f"{value!r} is not one of {', '.join(known)}", where=option)

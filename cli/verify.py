@@ -1,0 +1,83 @@
+"""`trajlog verify`: check that the record is whole and unaltered."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.frame import Json, command
+from cli.settings import settings
+from core.errors import UsageError
+
+if TYPE_CHECKING:
+    from eventlog.verify import Report
+
+
+@command(
+    "trajlog verify",
+    "trajlog verify 3f2a",
+    "trajlog verify --since 1200000 --json",
+)
+def verify(
+    stream: Annotated[
+        str | None,
+        typer.Argument(metavar="[EPISODE|STREAM]", help="Only this episode or stream; the whole log without."),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="The whole log, as without a name.")] = False,
+    since: Annotated[int, typer.Option(metavar="POSITION", min=0, help="Only events after this position.")] = 0,
+    json: Json = False,
+) -> None:
+    """Check that the record is whole and unaltered.
+
+    Recomputes every digest, version, segment and tree tile, looks every blob up, and names each break.
+    Exit 0: whole. 1: damaged. 3: whole, but a writer's numbering has gaps (events that never arrived).
+    """
+    if stream is not None and (all_ or since):
+        raise UsageError("verify takes a name, or --all and --since", mend="leave one of them out")
+    report = _run(stream, since)
+    if json:
+        from cli.output import print_json
+
+        print_json(report)
+    else:
+        _print(report)
+    if not report.ok:
+        raise typer.Exit(1)
+    if report.problems:
+        raise typer.Exit(3)
+
+
+def _run(name: str | None, since: int) -> "Report":
+    from cli.progress import Progress
+    from eventlog.blobs import BlobStore
+    from eventlog.ledger import Ledger
+    from eventlog.verify import verify, verify_stream
+
+    chosen = settings()
+    with chosen.open() as log:
+        if not isinstance(log, Ledger):
+            raise UsageError("only a log in Postgres can be verified", where="--db")
+        blobs = BlobStore(chosen.blobs)
+        if name is not None:
+            from eventlog.views.named import stream_of
+
+            return verify_stream(log.reader, stream_of(log, name), blobs=blobs)
+        with Progress("verifying", total=max(0, log.head().position - since), unit="events") as bar:
+            return verify(log.reader, since=since, blobs=blobs, progress=bar.advance)
+
+
+def _print(report: "Report") -> None:
+    from cli.output import clean, print_table, print_text, style
+
+    if report.problems:
+        rows = [[p.kind, p.position, p.stream, p.version, p.detail] for p in report.problems]
+        print_table(("kind", "position", "stream", "version", "detail"), rows, right=("position", "version"))
+    verdict = style("whole", "green") if report.ok else style("damaged", "red")
+    if report.ok and report.problems:
+        verdict = style("whole, with gaps", "yellow")
+    print_text(
+        f"{verdict}: {report.events:,} events in {report.streams:,} streams and {report.segments:,} segments, "
+        f"position {report.position:,}"
+    )
+    print_text(f"root {report.root}")
+    for line in report.unknowable:
+        print_text(f"cannot be known: {clean(line)}")

@@ -1,0 +1,73 @@
+"""Identifiers: 16 raw bytes inside, UUID text outside.
+
+Live events and episodes get UUIDv7, which sort by time. Imported ones get UUIDv8, which follow from
+their content alone: the same record imported twice has the same ids.
+"""
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+
+from core.errors import BadEvent
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+
+
+def uuid7() -> bytes:
+    """A new id; later ones of this process sort after it."""
+    import uuid_utils  # reading commands make no ids
+
+    return uuid_utils.uuid7().bytes
+
+
+def uuid8(*parts: bytes) -> bytes:
+    """The id that follows from `parts`: SHA-256 over each one's length (u64) and bytes, cut to 16
+    bytes, with RFC 9562's version and variant bits set."""
+    return _version8(_hash(parts))
+
+
+def uuid8_series(*parts: bytes) -> Callable[[bytes], bytes]:
+    """`uuid8(*parts, last)` as a function of `last`, for many ids that differ only there."""
+    prefix = sha256(b"".join([len(part).to_bytes(8, "big") + part for part in parts]))
+
+    def last(part: bytes) -> bytes:
+        digest = prefix.copy()
+        digest.update(len(part).to_bytes(8, "big") + part)
+        return _version8(digest.digest())
+
+    return last
+
+
+def episode_id(*parts: bytes) -> str:
+    """The id of an imported episode, from what identifies its record: 16 hex digits."""
+    return _hash((b"trajlog/episode/1", *parts)).hex()[:16]
+
+
+def uuid_text(raw: bytes) -> str:
+    """`0192d3c4-…`: lower-case, with dashes."""
+    digits = raw.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def uuid_bytes(text: str, *, where: str | None = None) -> bytes:
+    """The 16 bytes of a UUID, with or without dashes. BadEvent if it is none."""
+    if not _UUID.fullmatch(text):
+        raise BadEvent(
+            f"{text[:80]!r} is not a UUID", where=where, mend="write it like 0192d3c4-0000-7000-8000-000000000001"
+        )
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def _version8(digest: bytes) -> bytes:
+    raw = bytearray(digest[:16])
+    raw[6] = raw[6] & 0x0F | 0x80
+    raw[8] = raw[8] & 0x3F | 0x80
+    return bytes(raw)
+
+
+def _hash(parts: tuple[bytes, ...]) -> bytes:
+    digest = sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.digest()

@@ -1,0 +1,161 @@
+"""Gathers what belongs together from all over a file, in memory bounded by the largest group.
+
+Pieces go into a temporary database on disk, under the key they belong to; afterwards they come back
+group by group, in the order in which the groups first appeared. Keys may be joined: everything under
+the keys that were joined to one name is one group. Of two names of a key the one of the lower rank
+holds; between two of the same rank the key stays alone.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from hashlib import sha256
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from core.errors import DiskFull, Unavailable
+
+BATCH = 2_000
+CACHE_KB = 32_768
+MAX_SHARED = 10_000
+"""How many shared texts are remembered in memory; more are only written twice."""
+
+_NO_RANK = 1_000
+
+_TABLES = f"""
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA temp_store = FILE;
+PRAGMA cache_size = -{CACHE_KB};
+CREATE TABLE shared (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE grouped (
+    key BLOB PRIMARY KEY, first INTEGER NOT NULL, name TEXT, rank INTEGER NOT NULL, alone INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE piece (id INTEGER PRIMARY KEY, key BLOB NOT NULL, place TEXT NOT NULL, shared INTEGER, data BLOB NOT NULL);
+"""
+_JOIN = """
+INSERT INTO grouped (key, first, name, rank) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (key) DO UPDATE SET
+    alone = CASE
+        WHEN excluded.name IS NULL OR excluded.rank > rank THEN alone
+        WHEN excluded.rank < rank THEN 0
+        ELSE alone OR coalesce(name <> excluded.name, 0)
+    END,
+    name = CASE WHEN name IS NULL OR excluded.rank < rank THEN excluded.name ELSE name END,
+    rank = CASE WHEN excluded.name IS NULL THEN rank ELSE min(rank, excluded.rank) END
+"""
+_INDEXES = """
+UPDATE grouped SET name = NULL WHERE alone;
+CREATE INDEX piece_key ON piece (key);
+CREATE INDEX grouped_name ON grouped (name);
+"""
+_GROUPS = "SELECT min(first) AS first, CASE WHEN name IS NULL THEN key END AS key, name FROM grouped GROUP BY 2, 3"
+_KEYED = "FROM piece WHERE key = ? ORDER BY id"
+_NAMED = "FROM piece WHERE key IN (SELECT key FROM grouped WHERE name = ?) ORDER BY id"
+
+
+class Piece(NamedTuple):
+    """One piece: its bytes, where it lay, and the bytes that it shares with others."""
+
+    place: str
+    data: bytes
+    shared: bytes
+
+
+class Group(NamedTuple):
+    """What belongs together: `key`, or the `name` that keys were joined to. `pieces` is None if they
+    are larger than the limit; `place` is where the first one lay."""
+
+    key: bytes | None
+    name: str | None
+    place: str
+    pieces: list[Piece] | None
+
+
+class Gather:
+    """Pieces on their way into groups."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._database.executescript(_TABLES)
+        self._database.execute("BEGIN")
+        self._shared: dict[bytes, int] = {}
+        self._waiting: list[tuple[int, bytes, str, int | None, bytes]] = []
+        self._joins: list[tuple[bytes, int, str | None, int]] = []
+        self._count = 0
+
+    def add(
+        self, key: bytes, place: str, data: bytes, *, shared: bytes = b"", name: str | None = None, rank: int = 0
+    ) -> None:
+        """A piece that belongs to `key`; with `name`, all of `key` belongs to that."""
+        self._count += 1
+        self._waiting.append((self._count, key, place, self._share(shared), data))
+        self._joins.append((key, self._count, name, rank if name is not None else _NO_RANK))
+        if len(self._waiting) == BATCH:
+            self._write()
+
+    def groups(self, limit: int) -> Iterator[Group]:
+        """The groups, in order of their first piece; those of more than `limit` bytes without pieces."""
+        self._write()
+        self._run(_INDEXES)
+        groups = self._database.execute(f"SELECT key, name, first FROM ({_GROUPS}) ORDER BY first")
+        for key, name, first in groups:
+            where, of = (_KEYED, (key,)) if name is None else (_NAMED, (name,))
+            (size,) = self._database.execute(f"SELECT sum(length(data)) {where.partition('ORDER')[0]}", of).fetchone()
+            (place,) = self._database.execute("SELECT place FROM piece WHERE id = ?", (first,)).fetchone()
+            pieces = None if size > limit else self._pieces(where, of)
+            yield Group(key, name, place, pieces)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _pieces(self, where: str, of: tuple[bytes | str]) -> list[Piece]:
+        rows = self._database.execute(f"SELECT place, data, shared {where}", of).fetchall()
+        texts = {id_: self._text(id_) for id_ in {shared for _, _, shared in rows}}
+        return [Piece(place, data, texts[shared]) for place, data, shared in rows]
+
+    def _text(self, id_: int | None) -> bytes:
+        if id_ is None:
+            return b""
+        (data,) = self._database.execute("SELECT data FROM shared WHERE id = ?", (id_,)).fetchone()
+        return bytes(data)
+
+    def _share(self, data: bytes) -> int | None:
+        if not data:
+            return None
+        digest = sha256(data).digest()
+        id_ = self._shared.get(digest)
+        if id_ is None:
+            if len(self._shared) == MAX_SHARED:
+                self._shared.clear()
+            id_ = self._database.execute("INSERT INTO shared (data) VALUES (?)", (data,)).lastrowid
+            assert id_ is not None
+            self._shared[digest] = id_
+        return id_
+
+    def _write(self) -> None:
+        try:
+            self._database.executemany("INSERT INTO piece VALUES (?, ?, ?, ?, ?)", self._waiting)
+            self._database.executemany(_JOIN, self._joins)
+        except sqlite3.OperationalError as error:
+            raise _unavailable(error) from error
+        self._waiting.clear()
+        self._joins.clear()
+
+    def _run(self, script: str) -> None:
+        try:
+            for statement in script.split(";"):
+                self._database.execute(statement)
+        except sqlite3.OperationalError as error:
+            raise _unavailable(error) from error
+
+
+def _unavailable(error: sqlite3.OperationalError) -> Unavailable:
+    kind = DiskFull if "full" in str(error) else Unavailable
+    return kind(f"the temporary file that spans are sorted in: {error}", mend="set TMPDIR to a disk with more space")

@@ -1,0 +1,53 @@
+"""Which episodes the log has already and which import brought them, asked for many streams at a time."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from core.errors import BadRecord
+from eventlog.log import Log
+
+
+class _Origin(msgspec.Struct):
+    import_id: str
+
+
+class _Started(msgspec.Struct):
+    origin: _Origin
+
+
+_decode = msgspec.json.Decoder(_Started).decode
+
+
+class Presence:
+    """The first events of streams. That a stream is new is believed from when it was looked up: the
+    append itself finds what came since."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._first: dict[str, bytes | None] = {}
+
+    def look_up(self, streams: Iterable[str]) -> None:
+        """Ask for these streams, and forget those asked for before."""
+        from eventlog.ledger import Ledger
+
+        self._first = dict.fromkeys(streams)
+        if isinstance(self._log, Ledger):
+            with self._log.reader.borrow() as connection:
+                query = "SELECT stream, body FROM trajlog.event WHERE stream = ANY(%s) AND version = 1"
+                self._first.update(connection.execute(query, (list(self._first),)).fetchall())
+        else:
+            self._first = {stream: self._read(stream) for stream in self._first}
+
+    def import_of(self, stream: str) -> str | None:
+        """The import that brought the episode; None if the log has no such stream."""
+        first = self._first[stream] if stream in self._first else self._read(stream)
+        if first is None:
+            return None
+        try:
+            return _decode(first).origin.import_id
+        except msgspec.DecodeError:
+            raise BadRecord(f"its stream {stream} holds other events") from None
+
+    def _read(self, stream: str) -> bytes | None:
+        return next((event.body for event in self._log.read(stream, until=1)), None)

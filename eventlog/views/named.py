@@ -1,0 +1,76 @@
+"""Episodes by what people write for them: an id, the beginning of one, @last, EP@N."""
+
+import re
+from typing import NamedTuple
+
+from core.errors import Ambiguous, NotFound
+from eventlog.database import Connection
+from eventlog.log import Log
+from eventlog.projection import table
+from eventlog.views import EPISODES, PREFIX, reading
+
+
+class Named(NamedTuple):
+    """An episode that somebody named, and the version they meant (EP@N)."""
+
+    episode: str
+    version: int | None = None
+
+    @property
+    def stream(self) -> str:
+        return PREFIX + self.episode
+
+
+_NAME = re.compile(r"(?P<name>@last-failed|@last|[^@].*?)(?:@(?P<version>[1-9][0-9]{0,17}))?", re.DOTALL)
+_DASHED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LAST = "SELECT episode FROM {table} WHERE NOT retracted {which} ORDER BY position DESC LIMIT 1"
+_STARTING = "SELECT episode FROM {table} WHERE episode >= %s AND episode < %s ORDER BY episode LIMIT 4"
+
+
+def resolve(connection: Connection, name: str) -> Named:
+    """The episode of that id, unique prefix of an id, `@last` or `@last-failed`; `@N` after it is a version.
+
+    `NotFound`, or `Ambiguous` with the first that fit. The projection must be caught up.
+    """
+    parts = _NAME.fullmatch(name.removeprefix(PREFIX))
+    if parts is None:
+        raise _unknown(name)
+    wanted = parts["name"]
+    version = int(parts["version"]) if parts["version"] else None
+    if wanted.startswith("@"):
+        which = "AND verdict = 'fail'" if wanted == "@last-failed" else ""
+        row = connection.execute(_LAST.format(table=table(EPISODES), which=which)).fetchone()
+        if row is None:
+            raise NotFound("no episode has failed" if which else "there are no episodes yet", where=wanted)
+        return Named(row[0], version)
+    if _DASHED.fullmatch(wanted.lower()):
+        wanted = wanted.lower().replace("-", "")
+    if not _storable(wanted):
+        raise _unknown(name)
+    found = [e for (e,) in connection.execute(_STARTING.format(table=table(EPISODES)), (wanted, wanted + "\U0010ffff"))]
+    if not found:
+        row = connection.execute("SELECT 1 FROM trajlog.stream WHERE stream = %s", (PREFIX + wanted,)).fetchone()
+        if row is None:
+            raise _unknown(name)
+    elif wanted not in found and len(found) > 1:
+        shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+        raise Ambiguous(f"more than one episode starts with it: {shown}", where=name, mend="write more of the id")
+    return Named(wanted if wanted in found or not found else found[0], version)
+
+
+def stream_of(log: Log, name: str) -> str:
+    """The stream of an episode as people write it, or a whole stream name; see `resolve`."""
+    for stream in (name, PREFIX + name):
+        if "/" in stream and _storable(stream) and log.stream_head(stream):
+            return stream
+    with reading(log) as connection:
+        return resolve(connection, name).stream
+
+
+def _storable(text: str) -> bool:
+    """Whether it can be part of a query: no NUL, no lone surrogate."""
+    return "\0" not in text and text == text.encode(errors="replace").decode()
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound("no such episode", where=name, mend="trajlog ls lists them")

@@ -1,0 +1,105 @@
+"""Reading a log of a million events: fold, verify, and the first two commands anyone types."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from core.digest import event_digest
+from core.merkle import Frontier, leaf_hash
+from eventlog import database
+from eventlog.embedded import Embedded
+from eventlog.ledger import Ledger
+from eventlog.runner import catch_up
+from eventlog.verify import verify
+from eventlog.views.episode import EPISODE
+from tests.bench.harness import Row, episodes, fresh, row, seconds, server
+
+MANY = int(os.environ.get("TRAJLOG_BENCH_EVENTS", "1000000"))
+FEW = 10_000
+FOLDED = 300_000
+ROUNDS = 5
+_BARE = Path(__file__).with_name("bare.py")
+
+
+def fold() -> list[Row]:
+    """Row `fold.episode`: events/s of the fold, checkpoint and rows included, against reading alone."""
+    with server() as embedded:
+        url = _filled(embedded, "fold", FOLDED)
+        ours, limit = [], []
+        with Ledger(url) as log:
+            for _ in range(ROUNDS):
+                limit.append(FOLDED / seconds(lambda: [None for _ in log.reader.pages(after=0, until=FOLDED)]))
+                with log.reader.borrow() as connection:
+                    connection.execute("DELETE FROM trajlog.projection")
+                    ours.append(FOLDED / seconds(lambda: catch_up(log, connection, [EPISODE])))
+        return [row("fold.episode", ours, limit, "events/s")]
+
+
+def verification() -> list[Row]:
+    """Row `verify`: events/s of verify against read + digest + tree of the same events."""
+    with server() as embedded:
+        url = _filled(embedded, "verify", MANY)
+        ours, limit = [], []
+        with Ledger(url) as log:
+            for _ in range(3):
+                limit.append(MANY / seconds(lambda: _digests_and_tree(log)))
+                ours.append(MANY / seconds(lambda: verify(log.reader)))
+        return [row("verify", ours, limit, "events/s")]
+
+
+def _digests_and_tree(log: Ledger) -> bytes:
+    frontier = Frontier()
+    for page in log.reader.pages(after=0, until=MANY):
+        for event in page:
+            frontier.push(leaf_hash(event.version, event_digest(event)))
+    return frontier.root()
+
+
+def commands() -> list[Row]:
+    """Rows `ls.process`, `show.process` (ms, against a bare process that prints the same rows) and
+    `ls.scale`, `show.scale` (ms at a million events, against ten thousand)."""
+    with server() as embedded:
+        many, few = _filled(embedded, "many", MANY), _filled(embedded, "few", FEW)
+        rows = []
+        for name, arguments in (("ls", ["ls", "--verdict", "fail"]), ("show", ["show", _some_episode(many)])):
+            bare = _processes([sys.executable, str(_BARE), name, many, arguments[-1]])
+            ours = _processes([sys.executable, "-m", "cli", "--db", many, *arguments])
+            small = _processes([sys.executable, "-m", "cli", "--db", few, *arguments[:1], *_small(few, arguments)])
+            rows += [row(f"{name}.process", ours, bare, "ms"), row(f"{name}.scale", ours, small, "ms")]
+        return rows
+
+
+def _small(url: str, arguments: list[str]) -> list[str]:
+    return [_some_episode(url)] if arguments[0] == "show" else arguments[1:]
+
+
+def _some_episode(url: str) -> str:
+    with database.connect(url) as connection:
+        found = connection.execute("SELECT stream FROM trajlog.stream ORDER BY last_position DESC LIMIT 1").fetchone()
+    assert found is not None
+    return str(found[0]).removeprefix("episode/")
+
+
+def _processes(command: list[str], rounds: int = 15) -> list[float]:
+    """Milliseconds of whole processes; the first, which warms the caches, is not counted."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {**kept, "PYTHONPATH": str(Path(__file__).parents[2]), "NO_COLOR": "1"}
+
+    def once() -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+
+    return [seconds(once) * 1000 for _ in range(rounds + 1)][1:]
+
+
+def _filled(embedded: Embedded, name: str, count: int) -> str:
+    url, owner = fresh(embedded, name)
+    with Ledger(url) as log:
+        for _ in log.append_all(episodes(count)):
+            pass
+        log.seal()
+        with log.reader.borrow() as connection:
+            catch_up(log, connection)
+    with database.connect(owner, role=None) as connection:
+        connection.execute("VACUUM ANALYZE")
+    return url

@@ -1,0 +1,17 @@
+"""A database for the tests of commands, emptied for each that asks for it."""
+
+import pytest
+
+from tests.databases import Database, Databases
+
+
+@pytest.fixture(scope="session")
+def _database(databases: Databases) -> Database:
+    return databases.fresh("cli")
+
+
+@pytest.fixture
+def database(_database: Database) -> Database:
+    """A database with an empty log."""
+    _database.empty()
+    return _database

@@ -1,0 +1,103 @@
+"""Fixtures that more than one room uses. Servers are real, and always stopped."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventlog.embedded import Embedded
+from tests.databases import Databases
+
+
+def _place() -> Path:
+    """Where homes are made: in memory if there is plenty, since each has a thousand files.
+
+    Not pytest's own folders, which are 0700: as root, the user that runs PostgreSQL could not enter.
+    """
+    memory = Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK):
+        found = os.statvfs(memory)
+        if found.f_bavail * found.f_frsize > 2 << 30 and not found.f_flag & os.ST_NOEXEC:
+            return memory
+    return Path("/tmp")
+
+
+def _home() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="trajlog-test-", dir=_place()))
+    folder.chmod(0o711)
+    return folder / "home"
+
+
+def _sweep(home: Path) -> None:
+    for folder in home.parent.rglob("postgres"):
+        if (folder / "server.lock").exists():
+            Embedded(folder.parent).stop()
+    shutil.rmtree(home.parent)
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[Path]:
+    """The home of a stopped server, made once a session, to be copied."""
+    home = _home()
+    try:
+        Embedded(home).start()
+        Embedded(home).stop()
+        yield home
+    finally:
+        _sweep(home)
+
+
+@pytest.fixture(scope="session")
+def server(template: Path) -> Iterator[Embedded]:
+    """A running server, shared by the session; each user makes a database of its own."""
+    home = _home()
+    try:
+        subprocess.run(["cp", "-a", template, home], check=True)
+        embedded = Embedded(home)
+        embedded.start()
+        yield embedded
+    finally:
+        _sweep(home)
+
+
+@pytest.fixture(scope="session")
+def databases(server: Embedded) -> Databases:
+    """Databases on that server."""
+    return Databases(server)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A data folder that does not exist yet; servers started in or under it are stopped."""
+    path = _home()
+    try:
+        yield path
+    finally:
+        _sweep(path)
+
+
+@pytest.fixture
+def stopped(template: Path, home: Path) -> Embedded:
+    """A stopped server of the test's own."""
+    subprocess.run(["cp", "-a", template, home], check=True)
+    return Embedded(home)
+
+
+# A skip that says one of these depends on the machine; in continuous integration any other fails the run.
+ALLOWED_SKIPS = ("needs root", "may not mount", "about root alone", "an ordinary user cannot reach", "not here")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or os.environ.get("CI", "").lower() not in ("true", "1"):
+        return
+    for report in reporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not any(allowed in reason for allowed in ALLOWED_SKIPS):
+            reporter.write_line(f"\nnot allowed to be skipped here: {report.nodeid} ({reason})", red=True)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED

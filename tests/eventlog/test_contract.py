@@ -1,0 +1,23 @@
+"""Every log holds the shipped contract."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from eventlog.inmemory import InMemoryLog
+from eventlog.ledger import Ledger
+from eventlog.log import Log
+from eventlog.testing import LogContract
+
+
+class TestInMemoryLog(LogContract):
+    @pytest.fixture
+    def log(self) -> Iterator[Log]:
+        with InMemoryLog() as log:
+            yield log
+
+
+class TestLedger(LogContract):
+    @pytest.fixture
+    def log(self, ledger: Ledger) -> Log:
+        return ledger
