@@ -102,7 +102,7 @@ def export(
         for refusal in work.refused:
             note(f"{refusal['where']}: {refusal['why']}")
     if work.missing:
-        note(f"{len(work.missing):,} blobs are missing, and stand as references: {sorted(work.missing)[0]}")
+        note(f"blobs that are missing, and stand as references: {len(work.missing):,} ({min(work.missing)})")
     if work.refused or work.missing:
         raise typer.Exit(1 if work.refused else 3)
 

@@ -74,6 +74,8 @@ class Archive:
         why = _fault(entry)
         if why:
             raise Refused(why)
+        if not 0 <= entry.offset < self.length:
+            raise Refused("is not where the archive's directory says")
         self._file.seek(entry.offset)
         header = self._file.read(_LOCAL.size)
         if len(header) < _LOCAL.size or not header.startswith(b"PK\3\4"):

@@ -11,6 +11,7 @@ linter's first error rejects the trajectory.
 """
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, ClassVar
 
 import msgspec
@@ -36,13 +37,14 @@ from eventlog.interchange.atif_schema import NEWEST, minor_version
 from eventlog.interchange.atif_turns import tools_of, turn_of
 from eventlog.interchange.carried import take
 from eventlog.interchange.contents import exact_value, goal_of, joined_text, parts_of, text_of
-from eventlog.interchange.lenient import content_of, is_list, is_object, soft
+from eventlog.interchange.lenient import content_of, inner, objects, soft
 from eventlog.interchange.messages import Calls, Fields, arguments_of
 from eventlog.interchange.restore import restored
 
 FINISHING = frozenset({"finish", "submit", "done", "complete", "task_complete", "mark_task_complete"})
 """Tools that an agent calls to declare itself done."""
 
+_OBJECTS = list[dict[str, Raw]]
 _NULL = Raw(b"null")
 _EMPTY = Raw(b'""')
 
@@ -56,6 +58,10 @@ class Atif(Importer):
     name: ClassVar[str] = "atif"
     mapping: ClassVar[int] = 1
 
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        """Digests of the ids of this import's trajectories and of the trajectories themselves."""
+
     def sniff(self, head: bytes, first: dict[str, Any] | None) -> Confidence:
         if first is None:
             return Confidence.NO
@@ -68,9 +74,25 @@ class Atif(Importer):
         return Confidence.NO
 
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
+        twin = self._has_twin(record)
         if context.strict:
             _be_strict(record, context)
-        yield from read(record.data, context)
+            if twin:
+                name = str(record.value["trajectory_id"])[:80]
+                raise BadRecord(f"trajectory_id {name!r} is that of an earlier trajectory, which says other things")
+        for draft in read(record.data, context):
+            if twin:
+                draft.unmapped["trajectory_id of an earlier trajectory, which says other things"] += 1
+                twin = False
+            yield draft
+
+    def _has_twin(self, record: Record) -> bool:
+        """Whether an earlier trajectory of this import has the same id and is another one."""
+        name = record.value.get("trajectory_id")
+        if not isinstance(name, str):
+            return False
+        digest = _short(record.data)
+        return self._known.setdefault(_short(name.encode()), digest) != digest
 
 
 def read(data: bytes, context: Context) -> Iterator[EpisodeDraft]:
@@ -95,14 +117,13 @@ class _Node:
         self.session: str | None = soft(fields, "session_id", str, peek=True) or (parent.session if parent else None)
         self.children: dict[str, _Node] = {}
         self.inner: list[_Node] = []
-        if is_list(fields, "subagent_trajectories"):
-            for embedded in fields.each("subagent_trajectories"):
-                node = _Node(embedded, self.last + 1, self)
-                self.last = node.last
-                self.inner.append(node)
-                name = soft(embedded, "trajectory_id", str, peek=True)
-                if name:
-                    self.children.setdefault(name, node)
+        for embedded in objects(fields, "subagent_trajectories", apart=True):
+            node = _Node(embedded, self.last + 1, self)
+            self.last = node.last
+            self.inner.append(node)
+            name = soft(embedded, "trajectory_id", str, peek=True)
+            if name:
+                self.children.setdefault(name, node)
 
     def all(self) -> "Iterator[_Node]":
         yield self
@@ -143,23 +164,22 @@ class _Trajectory:
             dressed.append(event)
             self.draft.unmapped.update(lost)
         if self.carried is not None:
-            atif_images.offer(plain, self.carried, self.context)
-            dressed, lost = restored(plain, dressed, self.carried, self.context.has)
+            dressed, lost = restored(plain, dressed, self.carried, self.context)
             self.draft.unmapped.update(lost)
         self.draft.events = dressed
         return self.draft
 
     def _read(self, root: Fields) -> None:
         self._version(root)
-        steps = root.peek("steps", list[dict[str, Raw]])
-        if steps is None:
+        if root.opening("steps") in (b"", b"n"):
             raise root.fault("steps is missing: this is no ATIF trajectory")
+        steps = list(root.each("steps"))
         if not steps:
             raise root.fault("steps is empty: nothing happened in this trajectory")
         filled = frozenset(self.carried.filled if self.carried else ())
         for name in filled - {"agent"}:
             root.raw(name)
-        agent = root.inner("agent") if is_object(root, "agent") else Fields({}, root.where)
+        agent = inner(root, "agent") or Fields({}, root.where)
         versions = _versions(agent)
         started = EpisodeStarted(
             policy=soft(agent, "model_name", str),
@@ -168,8 +188,8 @@ class _Trajectory:
         )
         if self.conversation is not None:
             root.drop("session_id", self.conversation)
-        for index, step in enumerate(root.each("steps")):
-            self._step(step, index + 1)
+        for number, step in enumerate(steps, 1):
+            self._step(step, number)
         continued = soft(root, "continued_trajectory_ref", str, peek=True) is not None
         self.draft.unmapped.update(root.unmapped())
         started = replace(started, goal=self.goal, extra=root.rest())
@@ -215,7 +235,7 @@ class _Trajectory:
         self._answers(results)
 
     def _agent(self, step: Fields, at: int | None, copied: bool) -> None:
-        calls = [_call(call) for call in (step.parts("tool_calls") if is_list(step, "tool_calls") else [])]
+        calls = [_call(call) for call in objects(step, "tool_calls")]
         results = _results(step)
         if not copied and soft(step, "llm_call_count", int, peek=True) == 0:
             self._dispatched(step, at, bool(calls))
@@ -263,7 +283,7 @@ class _Trajectory:
 
     def _child(self, result: Fields) -> _Node | None:
         """The embedded trajectory that a result refers to, if it is one and the only one."""
-        refs = soft(result, "subagent_trajectory_ref", list[dict[str, Raw]], peek=True) or []
+        refs = soft(result, "subagent_trajectory_ref", _OBJECTS, peek=True) or []
         name = refs[0].get("trajectory_id") if len(refs) == 1 else None
         child = self.node.find(None if name is None else text_of(name))
         if child is not None:
@@ -277,6 +297,10 @@ class _Trajectory:
 
     def _add(self, payload: Payload, at: int | None = None, actor: str | None = None) -> int:
         return self.draft.add(payload, occurred_at=at, actor=actor, conversation=self.conversation)
+
+
+def _short(data: bytes) -> int:
+    return int.from_bytes(sha256(data).digest()[:8])
 
 
 def _be_strict(record: Record, context: Context) -> None:
@@ -304,10 +328,8 @@ def _call(call: Fields) -> ToolCall:
 
 
 def _results(step: Fields) -> list[Fields]:
-    if not is_object(step, "observation"):
-        return []
-    observation = step.inner("observation")
-    return list(observation.each("results")) if is_list(observation, "results") else []
+    observation = inner(step, "observation")
+    return [] if observation is None else objects(observation, "results", apart=True)
 
 
 def _time(step: Fields) -> int | None:

@@ -1,6 +1,5 @@
 """Messages and observations as ATIF has them: a text, or parts of text and of images named by path."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from eventlog.interchange import feedback_text
 from eventlog.interchange.atif_schema import IMAGES, part_fault
 from eventlog.interchange.export import Library
 from eventlog.interchange.images import is_data_url
-from eventlog.interchange.whole import reference
+from eventlog.interchange.whole import is_text, reference
 
 Json = dict[str, Any]
 
@@ -93,7 +92,7 @@ def _seen(blob: BlobRef, library: Library) -> Json | None:
     if blob.media_type in IMAGES:
         path = library.image(blob) or blob.address
         return {"type": "image", "source": {"media_type": blob.media_type, "path": path}}
-    data = None if blob.media_type.startswith("image/") else library.fetch(blob.address)
+    data = library.fetch(blob.address) if is_text(blob) else None
     try:
         return None if data is None else {"type": "text", "text": data.decode()}
     except UnicodeDecodeError:
@@ -118,8 +117,3 @@ def _images(extra: MaybeRaw) -> dict[str, BlobRef]:
 def _field(extra: MaybeRaw, name: str) -> Any:
     value = msgspec.json.decode(extra) if isinstance(extra, Raw) else None
     return value.get(name) if isinstance(value, dict) else None
-
-
-def texts(parts: Sequence[Json]) -> list[str]:
-    """The texts among parts."""
-    return [part["text"] for part in parts if part["type"] == "text"]

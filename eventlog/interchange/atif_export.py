@@ -25,7 +25,7 @@ from eventlog.interchange.atif_lint import lint
 from eventlog.interchange.atif_schema import SCHEMA
 from eventlog.interchange.atif_turns import definition_of, metrics_of
 from eventlog.interchange.carried import NAME, VERSION
-from eventlog.interchange.carry import to_carry
+from eventlog.interchange.carry import texts, to_carry
 from eventlog.interchange.draft import Context
 from eventlog.interchange.export import Exporter, Library, encode, recording, referring
 from eventlog.interchange.put_back import put_back
@@ -67,10 +67,11 @@ class _Tree:
         children = self._children(recorded, (*above, episode))
         made = _Made({}, [name for child, inner in children.items() for name in (child, *inner.inside)])
         for native in (True, False):
-            made.document = _Writer(episode, recorded, self.library, children, native).document()
+            writer = _Writer(episode, recorded, self.library, children, native)
+            made.document = writer.document()
             if self.library.bare:
                 _bare(made.document)
-            if not native or not _breaks_a_rule(made.document):
+            if not writer.native or not _breaks_a_rule(made.document):
                 break
         return made
 
@@ -147,14 +148,16 @@ class _Writer:
     def _carried(self, document: Json) -> Json:
         inside = [name for child, made in self.children.items() for name in (child, *made.inside)]
         context = Context(self.episode, "train", referring, episode=lambda ordinal: ([self.episode, *inside])[ordinal])
-        plain = [of_draft(event) for event in atif.plain(encode(document), context)]
+        data = encode(document)
+        plain = [of_draft(event) for event in atif.plain(data, context)]
         places: list[int | None] = [0]
         for step in self.steps:
             if step.place is not None or not step.calls:
                 places.append(step.place)
             places += [place for place, _ in (*step.calls, *step.results)]
         carried = to_carry(plain, self.recorded, places, self.episode)
-        return carried | ({"filled": self.filled} if self.filled else {})
+        more = {"filled": self.filled, "blobs": texts(carried, data, self.library.fetch)}
+        return carried | {name: value for name, value in more.items() if value}
 
     def _event(self, place: int, recorded: Recorded) -> None:
         payload = recorded.payload

@@ -4,9 +4,7 @@ A path counts only if it leads to a file in the trajectory's own folder or under
 is an image: an imported file must not pull in whatever else its reader may read.
 """
 
-import re
-from collections.abc import Iterator, Sequence
-from hashlib import sha256
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,14 +16,11 @@ from core.vocabulary import BlobRef
 from core.vocabulary.contract import Observation
 from core.vocabulary.episode import FeedbackRecorded, MessageRecorded
 from eventlog.interchange.atif_lint import beside, is_local
-from eventlog.interchange.carried import Carried
 from eventlog.interchange.draft import Context, EventDraft
 from eventlog.interchange.extras import extended
 from eventlog.interchange.images import fault_of
-from eventlog.interchange.recorded import of_draft
 
 _IMAGE = b'"image"'
-_ADDRESS = re.compile(rb"sha256:[0-9a-f]{64}")
 
 _encode = msgspec.json.encode
 
@@ -46,16 +41,6 @@ def dressed(event: EventDraft, context: Context) -> tuple[EventDraft, list[str]]
             seen = replace(payload.feedback, blobs=[*payload.feedback.blobs, *found.values()])
             return event._replace(payload=replace(payload, feedback=seen) if found else payload), lost
     return event, []
-
-
-def offer(plain: Sequence[EventDraft], carried: Carried, context: Context) -> None:
-    """Store the texts of the file that blobs of the carried events are made of."""
-    wanted = set(_ADDRESS.findall(_encode(carried)))
-    for event in plain if wanted else ():
-        for text in _texts([msgspec.json.decode(raw) for raw in of_draft(event).fields.values()]):
-            data = text.encode()
-            if b"sha256:" + sha256(data).hexdigest().encode() in wanted:
-                context.keep(data)
 
 
 def _found(paths: Iterator[str] | tuple[()], context: Context) -> tuple[dict[str, BlobRef], list[str]]:
@@ -83,14 +68,3 @@ def _paths(content: Raw) -> Iterator[str]:
         source = part.get("source") if isinstance(part, dict) and part.get("type") == "image" else None
         if isinstance(source, dict) and isinstance(source.get("path"), str):
             yield source["path"]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)

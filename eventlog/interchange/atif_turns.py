@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Raw
 
 from core.vocabulary.episode import ContextRef, ModelResponded, ToolSpec, Usage
 from eventlog.interchange.contents import joined_text, text_of
-from eventlog.interchange.lenient import content_of, is_object, soft
+from eventlog.interchange.lenient import content_of, inner, soft
 from eventlog.interchange.messages import Fields
 from eventlog.interchange.recorded import object_of
 
@@ -17,6 +17,9 @@ Json = dict[str, Any]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 _MOST = 2**53
+_INTEGERS = list[int]
+_NUMBERS = list[float]
+_NO_USAGE = Usage()
 
 
 class _Function(msgspec.Struct):
@@ -38,33 +41,41 @@ def turn_of(step: Fields, number: int, copied: bool) -> ModelResponded:
         text = joined_text(content)
     if copied:
         step.raw("is_copied_context")
-    metrics = step.inner("metrics") if is_object(step, "metrics") else Fields({}, step.where)
-    more = metrics.inner("extra") if is_object(metrics, "extra") else Fields({}, step.where)
-    usage = Usage(
-        prompt_tokens=soft(metrics, "prompt_tokens", Count),
-        completion_tokens=soft(metrics, "completion_tokens", Count),
-        thinking_tokens=soft(more, "reasoning_tokens", Count),
-        cached_tokens=soft(metrics, "cached_tokens", Count),
-    )
-    token_ids = soft(metrics, "completion_token_ids", list[int])
-    logprobs = soft(metrics, "logprobs", list[float], peek=True)
-    if logprobs is not None and (token_ids is None or len(token_ids) == len(logprobs)):
-        metrics.raw("logprobs")
-    else:
-        logprobs = None
-    prompt = soft(metrics, "prompt_token_ids", list[int])
+    metrics = inner(step, "metrics")
+    measured = {} if metrics is None else _measured(metrics)
     return ModelResponded(
         number,
         content=text,
         thought=soft(step, "reasoning_content", str),
         model=soft(step, "model_name", str),
-        usage=None if usage == Usage() else usage,
-        cost=soft(metrics, "cost_usd", float),
-        context=None if prompt is None else prompt_of(prompt),
-        token_ids=token_ids,
-        logprobs=logprobs,
         copied=copied,
+        **measured,
     )
+
+
+def _measured(metrics: Fields) -> dict[str, Any]:
+    """The metrics of a model turn, as fields of its event."""
+    more = inner(metrics, "extra")
+    usage = Usage(
+        prompt_tokens=soft(metrics, "prompt_tokens", Count),
+        completion_tokens=soft(metrics, "completion_tokens", Count),
+        thinking_tokens=None if more is None else soft(more, "reasoning_tokens", Count),
+        cached_tokens=soft(metrics, "cached_tokens", Count),
+    )
+    token_ids = soft(metrics, "completion_token_ids", _INTEGERS)
+    logprobs = soft(metrics, "logprobs", _NUMBERS, peek=True)
+    if logprobs is not None and (token_ids is None or len(token_ids) == len(logprobs)):
+        metrics.raw("logprobs")
+    else:
+        logprobs = None
+    prompt = soft(metrics, "prompt_token_ids", _INTEGERS)
+    return {
+        "usage": None if usage == _NO_USAGE else usage,
+        "cost": soft(metrics, "cost_usd", float),
+        "context": None if prompt is None else prompt_of(prompt),
+        "token_ids": token_ids,
+        "logprobs": logprobs,
+    }
 
 
 def prompt_of(ids: list[int]) -> ContextRef:

@@ -4,11 +4,12 @@ An exporter writes what its format holds, and reads that with the format's own i
 plain reading differs from the episode, the difference is carried; what the format has no place for at
 all (ends, verdicts, notes) is carried whole. So an import gives back what was exported.
 
-`{version, episode, origin?, events, order?, drop?, filled?}`: an entry of `events` says what to change in the
+`{version, episode, origin?, events, order?, drop?, filled?, blobs?}`: an entry of `events` says what to change in the
 plain reading of one event (`set`, `unset`, `args`: the argument text where a parser would not give it
 back), or is a whole event. `fits` is a digest of the plain reading it belongs to: after an edit of
 the file, the file counts and the entry does not. `order` are the events of the plain reading in their
-true order, `drop` those that only the format needs, `filled` fields that were made up.
+true order, `drop` those that only the format needs, `filled` fields that were made up, `blobs` texts that
+the entries refer to.
 """
 
 from hashlib import sha256
@@ -17,7 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from eventlog.interchange.lenient import is_object
+from eventlog.interchange.lenient import inner
 from eventlog.interchange.messages import Fields, joined
 from eventlog.interchange.recorded import Recorded
 
@@ -55,6 +56,7 @@ class Carried(Struct):
     order: list[int] | None = None
     drop: list[int] = []
     filled: list[str] = []
+    blobs: dict[str, str] = {}
 
 
 def read(raw: Raw | None) -> Carried | None:
@@ -71,9 +73,9 @@ def read(raw: Raw | None) -> Carried | None:
 def take(root: Fields) -> Carried | None:
     """What was carried in the `extra` of a record's root, taken out of there; None if there is nothing
     that this version can read, which stays."""
-    if not is_object(root, "extra"):
+    extra = inner(root, "extra")
+    if extra is None:
         return None
-    extra = root.inner("extra")
     held = extra.raw(NAME)
     carried = read(held)
     if held is not None and carried is None:

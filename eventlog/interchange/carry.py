@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from core.times import to_text
 from eventlog.interchange.carried import NESTED, VERSION, again, canonical, digest_of, fields_in, kind_of
 from eventlog.interchange.recorded import Recorded
+from eventlog.interchange.whole import Fetch, is_text, references
 
 
 def to_carry(
@@ -33,6 +35,20 @@ def to_carry(
     dropped = [index for index, place in enumerate(places) if place is None]
     if dropped:
         found["drop"] = dropped
+    return found
+
+
+def texts(carried: dict[str, Any], document: bytes, fetch: Fetch) -> dict[str, str]:
+    """The texts that carried events refer to, by address, those left out that the document holds."""
+    found: dict[str, str] = {}
+    for blob in references(msgspec.json.decode(msgspec.json.encode(carried.get("events", [])))):
+        data = fetch(blob.address) if is_text(blob) and blob.address not in found else None
+        try:
+            text = None if data is None else data.decode()
+        except UnicodeDecodeError:
+            continue
+        if text is not None and msgspec.json.encode(text) not in document:
+            found[blob.address] = text
     return found
 
 

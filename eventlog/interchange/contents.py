@@ -5,16 +5,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from eventlog.interchange.messages import tool_value
+from eventlog.interchange.messages import json_text
 
 MAX_GOAL = 65_536
 """Bytes of a first request that may stand in an event twice."""
 
 
+_string = msgspec.json.Decoder(str).decode
+
+
 def text_of(content: Raw) -> str | None:
     """The text that a content is; None if it is no text."""
-    value = msgspec.json.decode(content)
-    return value if isinstance(value, str) else None
+    return _string(content) if bytes(content).startswith(b'"') else None
 
 
 def joined_text(content: Raw) -> str | None:
@@ -39,4 +41,6 @@ def exact_value(content: Raw) -> Raw:
     """A tool's answer; a text that is exactly a JSON object or list, without white space around it,
     is that."""
     text = text_of(content)
-    return content if text is None or text != text.strip() else tool_value(content)
+    if text is None or text[:1] not in ("{", "[") or text[-1].isspace():
+        return content
+    return json_text(text) or content

@@ -130,6 +130,7 @@ class _Import:
 
     def source(self, source: Source, *, alone: bool) -> Iterator[int]:
         """Import a source; yields the bytes of it that were read so far."""
+        before = source.size
         try:
             with source.open() as reader:
                 chosen = self._importer(source, reader)
@@ -144,6 +145,8 @@ class _Import:
                         yield item.offset
                 if item is None:
                     raise BadRecord("holds no records", where=source.name, mend="check how the file was written")
+            if source.size != before:
+                self._refuse(source.name, "changed while it was read: import it again once it is written")
         except (BadRecord, UsageError) as error:
             if alone:
                 raise

@@ -22,6 +22,7 @@ from eventlog.interchange.messages import Fields
 from eventlog.interchange.records import explain, text_fault
 from eventlog.interchange.sources import HEAD
 from eventlog.interchange.split import CHUNK, MAX_RECORD, Piece, members
+from eventlog.interchange.texts import check_texts
 
 _encode = msgspec.json.encode
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -162,6 +163,7 @@ def _sample(data: bytes | None, piece: Piece, where: str, log: Raw, offset: int)
         return Rejected(where, f"larger than {MAX_RECORD >> 20} MB (at byte {piece.offset})", offset)
     try:
         readable, _ = _finite(data)
+        check_texts(readable)
         value = _fields(readable)
     except msgspec.ValidationError:
         return Rejected(where, f"not an object (at byte {piece.offset})", offset)
@@ -192,6 +194,7 @@ def _identity(data: bytes) -> Raw | None:
 
 def _valid(data: bytes) -> bytes | None:
     try:
+        check_texts(data)
         _fields(data)
     except (ValueError, RecursionError):
         return None

@@ -50,7 +50,7 @@ from eventlog.interchange.inspect_fields import (
 from eventlog.interchange.inspect_scores import scales, verification
 from eventlog.interchange.messages import Fields, joined, tool_value
 from eventlog.interchange.said import message
-from eventlog.interchange.turns import NULL, Conversation, Said, text_of
+from eventlog.interchange.turns import NULL, Conversation, Said, short, text_of
 
 Keep = Callable[[bytes], BlobRef]
 
@@ -333,7 +333,7 @@ class _Sample:
         kept = None if header is None else Raw(_encode(self.keep(header)))
         started = EpisodeStarted(
             task=task,
-            goal=goal_of(given) or self.told.goal,
+            goal=short(goal_of(given) or self.told.goal),
             group=f"{task}/{digest[:12]}",
             rollout=epoch,
             attempt=attempt,
@@ -360,12 +360,14 @@ class _Sample:
         error, limit = sample.inner("error"), sample.inner("limit")
         end: End = Finished()
         if error.verbatim is not None:
-            end = AgentError(error.take("message", str))
+            message_ = short(error.peek("message", str))
+            end = AgentError(message_)
+            error.drop("message", message_)
             error.raw("traceback_ansi")
         elif limit.verbatim is not None:
             kind = limit.take("type", str) or ""
             budget = _LIMITS.get(kind)
-            end = BudgetExhausted(budget) if budget else Cancelled(limit.take("reason", str) or f"{kind} limit".strip())
+            end = BudgetExhausted(budget) if budget else _stopped(limit, kind)
         if sample.raw("output") is not None and not self.told.step:
             self.unmapped["output: kept in the record"] += 1
         for name in _EMPTY_FIELDS:
@@ -376,7 +378,8 @@ class _Sample:
     def _seeds(self) -> dict[str, int]:
         configs = self.eval.peek("model_generate_config", dict[str, Raw]), self.plan.peek("config", dict[str, Raw])
         seeds = [config["seed"] for config in configs if config and "seed" in config]
-        return {"model": msgspec.json.decode(seeds[0], type=int)} if seeds and bytes(seeds[0]) != b"null" else {}
+        seed = msgspec.json.decode(seeds[0]) if seeds else None
+        return {"model": seed} if isinstance(seed, int) and not isinstance(seed, bool) else {}
 
     def _versions(self) -> dict[str, str]:
         packages = self.eval.peek("packages", dict[str, Raw]) or {}
@@ -401,3 +404,8 @@ class _Sample:
 
 _TASK = ("description", "choices", "target", "sandbox", "files", "setup", "metadata")
 _EMPTY_FIELDS = ("store", "model_usage", "role_usage", "timelines", "model_fallbacks")
+
+
+def _stopped(limit: Fields, kind: str) -> Cancelled:
+    """An end that no budget is the reason of."""
+    return Cancelled(short(limit.take("reason", str)) or f"{kind} limit".strip())

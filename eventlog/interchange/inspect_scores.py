@@ -15,6 +15,7 @@ from core.vocabulary.contract import Check
 from core.vocabulary.episode import VerificationRecorded
 from eventlog.interchange import verdicts
 from eventlog.interchange.messages import Fields
+from eventlog.interchange.turns import short
 
 _LETTERS: dict[str, tuple[Verdict, float]] = {
     "C": ("pass", 1.0),
@@ -60,7 +61,7 @@ def verification(scores: Fields, old: Raw | None, accuracies: Set[str]) -> Verif
     reward = rewards[0] if alone else None
     known = checks[0].verdict != "inconclusive"
     progress = reward if alone and known and reward is not None and 0 < reward < 1 else None
-    return verdicts.verification(checks, reward=reward, progress=progress, why=why if alone else None)
+    return verdicts.verification(checks, reward=reward, progress=progress, why=short(why) if alone else None)
 
 
 def _judged(value: Any, name: str, is_accuracy: bool) -> tuple[Verdict, float | None]:

@@ -7,7 +7,7 @@ disk first, so that memory holds one trace at a time. Files of one export belong
 their own, scores have no episode to be in.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
@@ -20,6 +20,7 @@ from eventlog.interchange.langfuse_trace import episode
 from eventlog.interchange.messages import Fields
 from eventlog.interchange.records import explain, find_layout, pieces
 from eventlog.interchange.split import MAX_RECORD, Piece
+from eventlog.interchange.texts import check_texts
 
 Kind = Literal["trace", "observation", "score"]
 
@@ -107,6 +108,7 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
         yield f"larger than {MAX_RECORD >> 20} MB (at byte {piece.offset})"
         return
     try:
+        check_texts(piece.data)
         found = list(_rows(_fields(piece.data)))
     except msgspec.ValidationError:
         yield f"not an object (at byte {piece.offset})"
@@ -129,7 +131,7 @@ def _rows(fields: dict[str, Raw]) -> Iterator[Row]:
         for row in msgspec.json.decode(page, type=list[dict[str, Raw]]):
             yield from _rows(row)
         return
-    kind = _kind({name: _shallow(raw) for name, raw in fields.items()})
+    kind = _kind(fields | ({"type": _shallow(fields["type"])} if "type" in fields else {}))
     if kind is None:
         keys = ", ".join(list(fields)[:6])
         raise BadRecord(f"no observation, trace or score of Langfuse: it has {keys[:80] or 'no fields'}")
@@ -148,7 +150,7 @@ def _rows(fields: dict[str, Raw]) -> Iterator[Row]:
     yield Row("trace", trace, _encode(fields))
 
 
-def _kind(row: dict[str, Any]) -> Kind | None:
+def _kind(row: Mapping[str, Any]) -> Kind | None:
     """What kind of row this is."""
     of_trace = "traceId" in row or "trace_id" in row
     if "id" not in row:

@@ -1,74 +1,89 @@
 """Rows of a Langfuse export, read whichever way their fields are named and their values written."""
 
 import re
+from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from core import times
-from core.errors import BadEvent
+from core.errors import BadEvent, BadRecord
 from core.vocabulary.episode import Usage
-from eventlog.interchange.extras import raw
-from eventlog.interchange.messages import Fields, json_text
-from eventlog.interchange.turns import NULL
+from eventlog.interchange.messages import json_text
 
-_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HUMP = re.compile(r"_([a-z])")
 
 
 class Row:
-    """A row, whose fields may be named either way: `startTime` or `start_time`."""
+    """A row, whose fields may be named either way: `startTime` or `start_time`. Asked for are the former."""
 
-    def __init__(self, fields: Fields) -> None:
-        self.fields = fields
-        self.whole = raw(fields.rest()) or Raw(b"{}")
-        self._json = _object(self.whole)
+    def __init__(self, given: dict[str, Raw], where: str, path: str) -> None:
+        self.where = where
+        self.path = path
+        self.given = given
+        self._names = {_camel(name): name for name in given}
+        self._left = {_camel(name): value for name, value in given.items()}
         self.id = self.peek("id", str | int)
+
+    @property
+    def whole(self) -> Raw:
+        """The row as it was written."""
+        return Raw(msgspec.json.encode(self.given))
 
     def peek(self, name: str, kind: Any) -> Any:
         """A field's value; None if it is absent, null or, as exports write it, an empty text."""
-        values = (self.fields.peek(each, kind) for each in _names(name))
-        return next((value for value in values if value is not None and value != ""), None)
+        value = self._left.get(name)
+        if value is None or bytes(value) in _ABSENT:
+            return None
+        try:
+            return _decoder(kind)(value)
+        except ValueError as error:
+            reason = str(error)
+            what = f"{self.path}: {self._names[name]}: {reason[:1].lower()}{reason[1:]}"
+            raise BadRecord(what, where=self.where) from None
 
     def take(self, name: str, kind: Any) -> Any:
         """A field's value, taken out."""
         value = self.peek(name, kind)
-        if value is not None:
-            self.drop(name)
+        self._left.pop(name, None)
         return value
 
     def json(self, name: str) -> Raw | None:
         """A field's JSON, also where it was exported as a text; None if it is absent or empty."""
-        found = (self._json.get(each, NULL) for each in _names(name))
-        return next((unquoted(value) for value in found if bytes(value) not in (b"null", b'""')), None)
+        value = self._left.get(name)
+        return None if value is None or bytes(value) in _ABSENT else unquoted(value)
 
     def take_json(self, name: str) -> Raw | None:
         """A field's JSON, taken out."""
         value = self.json(name)
-        self.drop(name)
+        self._left.pop(name, None)
         return value
 
     def drop(self, *names: str) -> None:
         """Take fields that repeat what is known."""
         for name in names:
-            for each in _names(name):
-                self.fields.raw(each)
+            self._left.pop(name, None)
 
-    def rest(self) -> Raw | None:
+    def rest(self) -> dict[str, Raw]:
         """What was not taken, without what is empty."""
-        left = self.fields.rest()
-        for name, value in _object(left).items() if isinstance(left, Raw) else ():
-            if bytes(value) in EMPTY:
-                self.fields.raw(name)
-        return raw(self.fields.rest())
+        return {self._names[name]: value for name, value in self._left.items() if bytes(value) not in EMPTY}
 
 
+_ABSENT = (b"null", b'""')
 EMPTY = (b"null", b'""', b"{}", b"[]")
 
 
-def _names(name: str) -> tuple[str, str]:
-    return name, _HUMP.sub("_", name).lower()
+@cache
+def _decoder(kind: Any) -> Callable[[Raw], Any]:
+    return msgspec.json.Decoder(kind).decode
+
+
+@lru_cache(maxsize=4_096)
+def _camel(name: str) -> str:
+    """`start_time` as `startTime`."""
+    return _HUMP.sub(lambda found: found[1].upper(), name)
 
 
 def usage_of(row: Row) -> Usage | None:
@@ -119,9 +134,7 @@ def time_of(text: str | None) -> int | None:
     """A time of an export; one without a zone is UTC, as Langfuse writes it."""
     if text is None:
         return None
-    for zoned in (text, f"{text}Z"):
-        try:
-            return times.from_text(zoned)
-        except BadEvent:
-            continue
-    return None
+    try:
+        return times.from_text(text if text[-1:] in "Zz" or "+" in text else f"{text}Z")
+    except BadEvent:
+        return None

@@ -22,9 +22,9 @@ from eventlog.interchange.extras import extended
 from eventlog.interchange.langfuse_rows import EMPTY, Row, cost_of, time_of, unquoted, usage_of
 from eventlog.interchange.messages import Fields, tool_value
 from eventlog.interchange.points import Point, play
-from eventlog.interchange.said import answers, call_of, messages
+from eventlog.interchange.said import Known, answers, call_of, messages
 from eventlog.interchange.specs import specs_of
-from eventlog.interchange.turns import NULL, Conversation, Said, fitting, text_of
+from eventlog.interchange.turns import NULL, Conversation, Said, fitting, short, text_of
 
 Keep = Callable[[bytes], BlobRef]
 
@@ -68,17 +68,18 @@ class _Trace:
         self.keep = keep
         self.fault = record.fault
         self.told = Conversation(self.draft)
+        self.known: Known = {}
         self.policy: str | None = None
         self.tools: list[ToolSpec] | None = None
         self.kept: list[Raw] = []
-        self.trace = self._latest([Row(fields) for fields in record.each("trace")], "trace")[:1]
-        rows = self._latest([Row(fields) for fields in record.each("observations")], "observation")
+        self.trace = self._latest(_rows(record, "trace"), "trace")[:1]
+        rows = self._latest(_rows(record, "observations"), "observation")
         self.observations = [_Observation(row) for row in rows]
         self.shared = {name: self._shared(name, rows) for name in _OF_TRACE}
         self.shared["sessionId"] = self.session = fitting(self.shared["sessionId"])
         self._tell()
         self._end()
-        self._judge([Row(fields) for fields in record.each("scores")])
+        self._judge(_rows(record, "scores"))
 
     def _latest(self, rows: list[Row], kind: str) -> list[Row]:
         """Each row once: of several of one id the one that was updated last, in the place of the first."""
@@ -112,7 +113,7 @@ class _Trace:
             observations=Raw(_encode(self.kept)) if self.kept else None,
         )
         started = EpisodeStarted(
-            goal=asked or self.told.goal,
+            goal=short(asked or self.told.goal),
             policy=self.policy,
             environment=self.shared["environment"],
             versions={name: value for name in ("release", "version") if (value := self.shared[name])},
@@ -136,9 +137,7 @@ class _Trace:
         row.drop("id", "timestamp", "createdAt", "updatedAt", *_OF_TRACE)
         if not self.observations:
             row.drop("output")
-        rest = row.rest()
-        self.unmapped.update(row.fields.unmapped())
-        return said, Raw(_encode({"id": row.id} | (_object(rest) if rest else {})))
+        return said, Raw(_encode({"id": row.id} | self._counted(row)))
 
     def _points(self) -> Iterator[Point]:
         ids = {each.row.id for each in self.observations}
@@ -158,7 +157,7 @@ class _Trace:
     def _generation(self, each: _Observation) -> None:
         row = each.row
         given = row.take_json("input")
-        prompt = messages(self._images(given))
+        prompt = messages(self._images(given), self.known)
         beside = _beside(given)
         self._specs(each, beside)
         self.told.hear(prompt, each.start, conversation=self.session)
@@ -240,7 +239,7 @@ class _Trace:
         if last is None or last.end is None:
             self.unmapped["no observation at the root that ended: how the episode ended is not known"] += 1
             return
-        end = AgentError(last.message) if last.failed else Finished()
+        end = AgentError(short(last.message)) if last.failed else Finished()
         self.draft.add(EpisodeEnded(end), occurred_at=last.end, conversation=self.session)
 
     def _judge(self, rows: list[Row]) -> None:
@@ -259,7 +258,7 @@ class _Trace:
             at = max(filter(None, (at, time_of(row.take("timestamp", str)))), default=None)
         if checks:
             reward = rewards[0] if len(rewards) == 1 else None
-            why = whys[0] if len(checks) == 1 and whys else None
+            why = short(whys[0]) if len(checks) == 1 and whys else None
             self.draft.add(verdicts.verification(checks, reward=reward, why=why), occurred_at=at, actor="verifier")
 
     def _images(self, content: Raw | None) -> Raw | None:
@@ -296,13 +295,22 @@ class _Trace:
                 row.drop(name)
         known = {"id": row.id, "parentObservationId": each.parent, "name": each.name}
         row.drop("id")
+        return Raw(_encode({k: v for k, v in known.items() if v is not None} | self._counted(row)))
+
+    def _counted(self, row: Row) -> dict[str, Raw]:
+        """What a row held besides, counted."""
         left = row.rest()
-        self.unmapped.update(row.fields.unmapped())
-        return Raw(_encode({k: v for k, v in known.items() if v is not None} | (_object(left) if left else {})))
+        for name in left:
+            self.unmapped[f"{row.path}.{name}: kept in extra"] += 1
+        return left
 
 
 _OF_TRACE = ("sessionId", "environment", "release", "version")
 _ENRICHED = ("projectId", "traceName", "userId", "tags", "public", "bookmarked")
+
+
+def _rows(record: Fields, name: str) -> list[Row]:
+    return [Row(given, record.where, f"{name}[]") for given in record.take(name, list[dict[str, Raw]]) or []]
 
 
 def _tool_of(each: _Observation) -> ToolCall:
@@ -310,7 +318,7 @@ def _tool_of(each: _Observation) -> ToolCall:
     text = None
     if bytes(args).startswith(b'"'):
         text, args = msgspec.json.decode(args, type=str), NULL
-    about = each.row.fields.peek("metadata", Any)
+    about = each.row.peek("metadata", Any)
     ids = [about.get(name) for name in _CALL_IDS] if isinstance(about, dict) else []
     call_id = next((id_ for id_ in ids if isinstance(id_, str)), None)
     return ToolCall(tool=each.name or "tool", args=args, args_text=text, call_id=call_id)

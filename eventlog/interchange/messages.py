@@ -52,6 +52,9 @@ class Fields:
     def path(self) -> str:
         return self._path if self._index is None else f"{self._path}[{self._index}]"
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
     def peek(self, name: str, kind: Any) -> Any:
         """A field's value, left where it is; None if it is absent or null."""
         raw = self._left.get(name)
@@ -72,6 +75,11 @@ class Fields:
     def put(self, name: str, raw: Raw) -> None:
         """Put a field back that was taken."""
         self._left[name] = raw
+
+    def opening(self, name: str) -> bytes:
+        """The first byte of a field's JSON; none if it is absent."""
+        raw = self._left.get(name)
+        return b"" if raw is None else bytes(raw)[:1]
 
     def raw(self, name: str) -> Raw | None:
         """A field's JSON; None if it is absent."""

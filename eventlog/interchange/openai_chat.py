@@ -39,7 +39,7 @@ from eventlog.interchange import (
 from eventlog.interchange.carried import take
 from eventlog.interchange.contents import exact_value, goal_of, joined_text, text_of
 from eventlog.interchange.extras import extended
-from eventlog.interchange.lenient import content_of, is_list, is_object, soft
+from eventlog.interchange.lenient import content_of, objects, soft
 from eventlog.interchange.message_lists import begins_one, message_lists
 from eventlog.interchange.messages import Calls, Fields, arguments_of
 from eventlog.interchange.records import Layout, find_layout, records
@@ -130,19 +130,19 @@ class _Chat:
         """The draft, with what was carried."""
         if self.carried is not None:
             plain = self.draft.events
-            self.draft.events, lost = restored(plain, plain, self.carried, self.context.has)
+            self.draft.events, lost = restored(plain, plain, self.carried, self.context)
             self.draft.unmapped.update(lost)
         return self.draft
 
     def _read(self, root: Fields) -> None:
-        messages = root.peek("messages", list[dict[str, Raw]])
-        if messages is None:
+        if root.opening("messages") in (b"", b"n"):
             raise root.fault("messages is missing: this is no chat")
+        messages = list(root.each("messages"))
         if not messages:
             raise root.fault("messages is empty: nothing was said")
-        old = is_list(root, "functions") and not is_list(root, "tools")
+        old = "functions" in root and "tools" not in root
         policy, tools = soft(root, "model", str), _tools(root, "functions" if old else "tools")
-        for message in root.each("messages"):
+        for message in messages:
             self._message(message)
         self.draft.unmapped.update(root.unmapped())
         extra = extended(root.rest(), functions=_NO_TOOLS if old and tools is not None else None)
@@ -180,9 +180,9 @@ class _Chat:
             message.put("content", content)
             text = joined_text(content)
         thought = soft(message, "reasoning_content", str)
-        calls = [_call(call) for call in (message.parts("tool_calls") if is_list(message, "tool_calls") else [])]
+        calls = [_call(call) for call in objects(message, "tool_calls")]
         old = None
-        if is_object(message, "function_call"):
+        if message.opening("function_call") == b"{":
             function = Fields(message.raw("function_call") or _NONE, message.where, message.path)
             calls.append(_function(function, None))
             rest = self._rest(function)

@@ -27,12 +27,12 @@ from core.vocabulary.episode import (
 from eventlog.interchange import feedback_text, openai_chat
 from eventlog.interchange.action_calls import Call, Calls, call_of
 from eventlog.interchange.carried import NAME, VERSION
-from eventlog.interchange.carry import to_carry
+from eventlog.interchange.carry import texts, to_carry
 from eventlog.interchange.draft import Context
 from eventlog.interchange.export import Exporter, Library, encode, recording, referring
 from eventlog.interchange.put_back import put_back
 from eventlog.interchange.recorded import Recorded, extra_of, object_of, of_draft
-from eventlog.interchange.whole import reference
+from eventlog.interchange.whole import is_text, reference
 
 Json = dict[str, Any]
 
@@ -104,11 +104,14 @@ class _Writer:
 
     def _carried(self, document: Json) -> Json:
         context = Context(self.episode, "train", referring)
-        plain = [of_draft(event) for event in openai_chat.plain(encode(document), context)]
+        data = encode(document)
+        plain = [of_draft(event) for event in openai_chat.plain(data, context)]
         places: list[int | None] = [0]
         for message in self._in_order():
             places += [message.place, *(place for place, *_ in message.calls)]
-        return to_carry(plain, self.recorded, places, self.episode)
+        carried = to_carry(plain, self.recorded, places, self.episode)
+        blobs = texts(carried, data, self.library.fetch)
+        return carried | ({"blobs": blobs} if blobs else {})
 
     def _event(self, place: int, recorded: Recorded) -> None:
         payload = recorded.payload
@@ -211,12 +214,14 @@ class _Writer:
             return text
         urls = [url for blob in feedback.blobs if (url := self._url(blob)) is not None]
         shown = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-        texts = [text] if text is not None else []
-        texts += [told for blob in feedback.blobs if (told := self._told(blob)) is not None]
-        return [*({"type": "text", "text": each} for each in texts), *shown] if shown else "\n".join(texts) or None
+        words = [] if text is None else [text]
+        words += [told for blob in feedback.blobs if (told := self._told(blob)) is not None]
+        parts = [{"type": "text", "text": each} for each in words]
+        return [*parts, *shown] if shown or len(words) > 1 else next(iter(words), None)
 
     def _told(self, blob: BlobRef) -> str | None:
-        data = None if blob.media_type.startswith("image/") else self.library.fetch(blob.address)
+        """A UI tree, or another text that was seen."""
+        data = self.library.fetch(blob.address) if is_text(blob) else None
         try:
             return None if data is None else data.decode()
         except UnicodeDecodeError:

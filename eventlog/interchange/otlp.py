@@ -11,22 +11,30 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from core.errors import BadRecord
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
 from eventlog.interchange.gather import Gather, Group
 from eventlog.interchange.otlp_export import EPISODE, FORMAT
-from eventlog.interchange.otlp_json import Entry, begun, entries, ids_of, request
+from eventlog.interchange.otlp_json import Entry, KeyValue, begun, entries, ids_of, request
 from eventlog.interchange.otlp_restore import restore
 from eventlog.interchange.otlp_trace import episode
 from eventlog.interchange.records import explain, find_layout, pieces
 from eventlog.interchange.split import MAX_RECORD, Piece
+from eventlog.interchange.texts import check_texts
 
 _CONVERSATION = "gen_ai.conversation.id"
 _JOINS = (EPISODE, _CONVERSATION)
 _SIGNS = (b'"gen_ai.', b'"traceloop.', b'"llm.request.type', EPISODE.encode())
 _REQUEST = frozenset({"resourceSpans", "resourceLogs"})
+
+
+class _Named(Struct):
+    attributes: list[KeyValue] = []
+
+
+_attributes = msgspec.json.Decoder(_Named).decode
 
 
 class Otlp(Importer):
@@ -74,6 +82,7 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
         yield f"larger than {MAX_RECORD >> 20} MB (at byte {piece.offset})"
         return
     try:
+        check_texts(piece.data)
         found = entries(piece.data)
     except msgspec.ValidationError as error:
         yield f"no OTLP request: {str(error)[:1].lower()}{str(error)[1:]} (at byte {piece.offset})"
@@ -101,12 +110,8 @@ def _joined_to(entry: Entry) -> tuple[int, str | None]:
     """What the entry's trace is a part of, if it says so, and how much that counts."""
     if not any(key.encode() in bytes(entry.data) for key in _JOINS):
         return 0, None
-    pairs = msgspec.json.decode(entry.data, type=dict[str, Raw]).get("attributes", Raw(b"[]"))
-    given = {}
-    for pair in msgspec.json.decode(pairs):
-        if isinstance(pair, dict) and pair.get("key") in _JOINS and isinstance(pair.get("value"), dict):
-            given[pair["key"]] = pair["value"].get("stringValue")
-    named = [(rank, f"{key} {given[key]}") for rank, key in enumerate(_JOINS) if isinstance(given.get(key), str)]
+    given = {pair.key: pair.value.string for pair in _attributes(entry.data).attributes if pair.value is not None}
+    named = [(rank, f"{key} {given[key]}") for rank, key in enumerate(_JOINS) if given.get(key)]
     return named[0] if named else (0, None)
 
 

@@ -31,6 +31,9 @@ from core.vocabulary.episode import (
 from eventlog.interchange.otlp_json import attribute
 
 EPISODE = "trajlog.episode"
+EVENTS = "trajlog.events"
+"""How many events an episode has, on the span of its start."""
+
 PREFIX = "trajlog."
 FORMAT = "otlp"
 
@@ -105,7 +108,8 @@ class _Export:
         return self._assembled()
 
     def _root(self) -> Json:
-        given: Json = {"gen_ai.conversation.id": next((e.conversation for e, _ in self.told if e.conversation), None)}
+        conversation = next((event.conversation for event, _ in self.told if event.conversation), None)
+        given: Json = {EVENTS: len(self.told), "gen_ai.conversation.id": conversation}
         name = "trajlog.episode"
         if not self.imported:
             name = f"invoke_agent {self.started.policy or ''}".strip()

@@ -18,7 +18,7 @@ from eventlog.interchange import images
 from eventlog.interchange.messages import json_text, tool_value
 from eventlog.interchange.otlp_json import as_json
 from eventlog.interchange.otlp_span import Happened, Span
-from eventlog.interchange.said import answers, messages
+from eventlog.interchange.said import Known, answers, messages
 from eventlog.interchange.turns import NULL, Said, text_of
 
 Keep = Callable[[bytes], BlobRef]
@@ -73,11 +73,11 @@ _STATUS: dict[str, ErrorClass] = {
 }
 
 
-def prompt_and_answer(span: Span, keep: Keep) -> tuple[list[Said], list[Said], list[Happened]]:
+def prompt_and_answer(span: Span, keep: Keep, known: Known) -> tuple[list[Said], list[Said], list[Happened]]:
     """What the model was given, what it answered, and the span's events that say neither."""
     prompt = [Said("system", said.content) for said in messages(_instructions(span))]
     given = json_of(span, "gen_ai.input.messages") or _chat(span, "gen_ai.prompt")
-    prompt += messages(_with_blobs(given, keep, span))
+    prompt += messages(_with_blobs(given, keep, span), known)
     answered = json_of(span, "gen_ai.output.messages") or _chat(span, "gen_ai.completion")
     out = answers(_with_blobs(answered, keep, span))
     heard: list[Said] = []
@@ -119,11 +119,11 @@ def _with_blobs(given: Raw | None, keep: Keep, span: Span) -> Raw | None:
 
 def _data(part: dict[str, Any], span: Span) -> bytes:
     if part.get("modality") == "image":
-        return images.of_data_url(f"data:image/;base64,{part['content']}", span.fields.fault)
+        return images.of_data_url(f"data:image/;base64,{part['content']}", span.fault)
     try:
         return b64decode(part["content"], validate=True)
     except ValueError:
-        raise span.fields.fault("a blob part is no base64") from None
+        raise span.fault("a blob part is no base64") from None
 
 
 def json_of(span: Span, key: str) -> Raw | None:

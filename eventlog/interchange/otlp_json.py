@@ -4,9 +4,7 @@ Ids are hex (base64 where a plain protobuf encoder wrote them), 64-bit integers 
 or numbers, and every value is an object with one field that names its type.
 """
 
-import re
 from base64 import b64decode
-from binascii import Error
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -16,7 +14,6 @@ from msgspec import Raw, Struct
 from eventlog.interchange.messages import json_text
 
 _encode = msgspec.json.encode
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _SPECIAL = {"NaN": None, "Infinity": None, "-Infinity": None}
 
 
@@ -40,27 +37,31 @@ class _Request(Struct):
     logs: list[_Resource] | None = msgspec.field(default=None, name="resourceLogs")
 
 
-class _KeyValue(Struct):
-    key: str = ""
-    value: Raw = Raw(b"null")
+class AnyValue(Struct):
+    """The value of an attribute: one field is set, and names its type."""
 
-
-class _Values(Struct):
-    values: list[Raw] = []
-
-
-class _Pairs(Struct):
-    values: list[_KeyValue] = []
-
-
-class _AnyValue(Struct):
     string: str | None = msgspec.field(default=None, name="stringValue")
     boolean: bool | None = msgspec.field(default=None, name="boolValue")
     integer: int | str | None = msgspec.field(default=None, name="intValue")
     double: float | str | None = msgspec.field(default=None, name="doubleValue")
-    array: _Values | None = msgspec.field(default=None, name="arrayValue")
-    pairs: _Pairs | None = msgspec.field(default=None, name="kvlistValue")
+    array: "_Values | None" = msgspec.field(default=None, name="arrayValue")
+    pairs: "_Pairs | None" = msgspec.field(default=None, name="kvlistValue")
     octets: str | None = msgspec.field(default=None, name="bytesValue")
+
+
+class KeyValue(Struct):
+    """An attribute. Its value is absent where it is null."""
+
+    key: str = ""
+    value: AnyValue | None = None
+
+
+class _Values(Struct):
+    values: list[AnyValue | None] = []
+
+
+class _Pairs(Struct):
+    values: list[KeyValue] = []
 
 
 class _Ids(Struct):
@@ -74,8 +75,7 @@ class _Begun(Struct):
 
 
 _request = msgspec.json.Decoder(_Request).decode
-_any = msgspec.json.Decoder(_AnyValue).decode
-pair_of = msgspec.json.Decoder(_KeyValue).decode
+_any = msgspec.json.Decoder(AnyValue | None).decode
 _ids = msgspec.json.Decoder(_Ids).decode
 _begun = msgspec.json.Decoder(_Begun).decode
 
@@ -120,21 +120,27 @@ def begun(data: bytes) -> tuple[int, str]:
 def id_bytes(text: str, size: int, name: str) -> bytes:
     """An id's bytes. `ValueError` if it is none, or all zeros."""
     raw = b""
-    if len(text) == 2 * size and _HEX.fullmatch(text):
-        raw = bytes.fromhex(text)
-    elif len(text) == (size + 2) // 3 * 4:
-        try:
+    try:
+        if len(text) == 2 * size:
+            raw = bytes.fromhex(text)
+        elif len(text) == (size + 2) // 3 * 4:
             raw = b64decode(text, validate=True)
-        except (Error, ValueError):
-            raw = b""
+    except ValueError:
+        raw = b""
     if len(raw) != size or not any(raw):
         raise ValueError(f"{name} {text[:40]!r} is not {2 * size} hex digits")
     return raw
 
 
 def plain(raw: bytes | Raw) -> Any:
-    """An attribute's value as Python has it; bytes stay base64, what is not finite becomes None."""
-    value = _any(raw)
+    """A value as Python has it."""
+    return value_of(_any(raw))
+
+
+def value_of(value: AnyValue | None) -> Any:
+    """A value as Python has it; bytes stay base64, what is not finite becomes None."""
+    if value is None:
+        return None
     if value.string is not None:
         return value.string
     if value.boolean is not None:
@@ -144,9 +150,9 @@ def plain(raw: bytes | Raw) -> Any:
     if value.double is not None:
         return _SPECIAL[value.double] if value.double in _SPECIAL else float(value.double)
     if value.array is not None:
-        return [plain(item) for item in value.array.values]
+        return [value_of(item) for item in value.array.values]
     if value.pairs is not None:
-        return {pair.key: plain(pair.value) for pair in value.pairs.values}
+        return {pair.key: value_of(pair.value) for pair in value.pairs.values}
     return value.octets
 
 

@@ -5,9 +5,10 @@ is not whole there (spans were sampled, or lost attributes) is read by its `gen_
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from core import times, vocabulary
@@ -21,35 +22,57 @@ from core.vocabulary.episode import (
     NoteAdded,
     VerificationRecorded,
 )
-from eventlog.interchange.draft import EpisodeDraft
-from eventlog.interchange.otlp_export import EPISODE, PREFIX, fields_of
-from eventlog.interchange.otlp_json import Entry
-from eventlog.interchange.otlp_span import Happened, Span
+from eventlog.interchange.draft import EpisodeDraft, EventDraft
+from eventlog.interchange.otlp_export import EPISODE, EVENTS, PREFIX, fields_of
+from eventlog.interchange.otlp_json import Entry, KeyValue, value_of
 
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _NOWHERE = bytes(16)
+
+
+class _Event(Struct):
+    name: str = ""
+    attributes: list[KeyValue] = []
+
+
+class _Span(Struct):
+    attributes: list[KeyValue] = []
+    events: list[_Event] = []
+
+
+_span = msgspec.json.Decoder(_Span).decode
+
+
+class _Told(NamedTuple):
+    """An event as it was exported, and what else its span's event says of it."""
+
+    type: str
+    said: dict[str, Any]
 
 
 def restore(found: Sequence[Entry], where: str) -> list[EpisodeDraft] | None:
     """The episodes that the spans hold event by event; None if there are none, or one is not whole."""
     if not any(EPISODE.encode() in bytes(entry.data) for entry in found):
         return None
-    episodes: dict[str, dict[int, Happened]] = {}
+    episodes: dict[str, dict[int, _Told]] = {}
+    counts: dict[str, int] = {}
     others: list[Entry] = []
     for entry in found:
-        span = None if entry.is_log else Span(entry.data, where)
-        name = span.attributes.peek(EPISODE) if span else None
+        span = None if entry.is_log else _own_span(entry.data)
+        given = _said(span.attributes) if span else {}
+        name = given.get(EPISODE)
         if span is None or not isinstance(name, str):
             others.append(entry)
             continue
         told = episodes.setdefault(name, {})
+        counts[name] = given.get(EVENTS) or counts.get(name, 0)
         for event in span.events:
-            version = event.attributes.peek("trajlog.version")
-            if event.name.startswith(PREFIX) and isinstance(version, int):
-                told[version] = event
+            if event.name.startswith(PREFIX):
+                said = _said(event.attributes)
+                told[said.get("trajlog.version", 0)] = _Told(event.name.removeprefix(PREFIX), said)
     drafts = []
-    for told in episodes.values():
-        draft = _restored(told) if sorted(told) == list(range(1, len(told) + 1)) and told else None
+    for name, told in episodes.items():
+        draft = _restored(told) if told and len(told) == counts[name] else None
         if draft is None:
             return None
         drafts.append(draft)
@@ -59,46 +82,46 @@ def restore(found: Sequence[Entry], where: str) -> list[EpisodeDraft] | None:
     return drafts
 
 
-def _restored(told: dict[int, Happened]) -> EpisodeDraft | None:
+def _own_span(data: Raw) -> _Span | None:
+    """A span, if it may be one of ours."""
+    if EPISODE.encode() not in bytes(data):
+        return None
+    try:
+        return _span(data)
+    except msgspec.ValidationError:
+        return None
+
+
+def _said(pairs: list[KeyValue]) -> dict[str, Any]:
+    return {pair.key: value_of(pair.value) for pair in pairs}
+
+
+def _restored(told: dict[int, _Told]) -> EpisodeDraft | None:
     """An episode from its events by version; None if it does not begin with its start."""
     draft: EpisodeDraft | None = None
     moved: dict[int, int] = {}
-    lost: list[str] = []
     for version in sorted(told):
-        event = told[version].attributes
-        type_ = told[version].name.removeprefix(PREFIX)
-        body = event.peek("trajlog.payload")
-        schema = event.peek("trajlog.schema")
+        type_, given = told[version]
+        body, schema = given.get("trajlog.payload"), given.get("trajlog.schema")
         if not isinstance(body, str) or not isinstance(schema, int):
             return None
         said = _payload(type_, schema, body.encode())
-        if version == 1:
+        at, actor, conversation = (given.get(f"trajlog.{name}") for name in ("occurred_at", "actor", "conversation"))
+        if draft is None:
             if not isinstance(said, EpisodeStarted):
                 return None
             draft = EpisodeDraft(said)
-            moved[1] = 1
-            draft.events[0] = draft.events[0]._replace(
-                occurred_at=_at(event.peek("trajlog.occurred_at")),
-                actor=event.peek("trajlog.actor"),
-                conversation=event.peek("trajlog.conversation"),
-            )
-            continue
-        assert draft
-        if isinstance(said, Unknown):
-            lost.append(f"event {type_[:60]} that this version cannot read: kept in the record")
-            continue
-        if isinstance(said, EpisodeRetracted):
-            lost.append("retraction of the exported episode: kept in the record")
-            continue
-        lost += [f"{type_}.{name[:60]} of a newer version: kept in the record" for name in _newer(said, body)]
-        moved[version] = draft.add(
-            _pointed(said, moved),
-            occurred_at=_at(event.peek("trajlog.occurred_at")),
-            actor=event.peek("trajlog.actor"),
-            conversation=event.peek("trajlog.conversation"),
-        )
-    if draft:
-        draft.unmapped.update(lost)
+            draft.events[0] = EventDraft(said, _at(at), actor, conversation)
+            moved[version] = 1
+        elif isinstance(said, Unknown):
+            draft.unmapped[f"event {type_[:60]} that this version cannot read: kept in the record"] += 1
+        elif isinstance(said, EpisodeRetracted):
+            draft.unmapped["retraction of the exported episode: kept in the record"] += 1
+        else:
+            for name in _newer(said, body):
+                draft.unmapped[f"{type_}.{name[:60]} of a newer version: kept in the record"] += 1
+            pointed = _pointed(said, moved)
+            moved[version] = draft.add(pointed, occurred_at=_at(at), actor=actor, conversation=conversation)
     return draft
 
 
@@ -122,6 +145,8 @@ def _pointed(said: Payload, moved: dict[int, int]) -> Payload:
 
 def _newer(said: Payload, body: str) -> list[str]:
     """The payload's fields that this version's struct does not have."""
+    if vocabulary.body(said) == body.encode():
+        return []
     return [name for name in _fields(body) if name not in said.__struct_encode_fields__]
 
 

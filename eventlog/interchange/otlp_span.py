@@ -5,24 +5,30 @@ written.
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
+from core.errors import BadRecord
 from core.event import MAX_TIME
-from eventlog.interchange.messages import Fields
-from eventlog.interchange.otlp_json import as_json, id_bytes, pair_of, plain
+from eventlog.interchange.otlp_json import AnyValue, KeyValue, as_json, id_bytes, value_of
 
+_ERROR = 2
 _encode = msgspec.json.encode
+_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_list = msgspec.json.Decoder(list[Raw]).decode
+_pair = msgspec.json.Decoder(KeyValue).decode
+_pairs = msgspec.json.Decoder(list[KeyValue] | None).decode
 
 
 class Attributes:
     """A list of attributes, taken one by one. What is not taken is left as it was written."""
 
-    def __init__(self, pairs: list[Raw]) -> None:
-        self._raw = [(pair_of(pair), pair) for pair in pairs]
-        self._left: dict[str, tuple[int, Raw]] = {}
+    def __init__(self, pairs: Raw) -> None:
+        self._raw = pairs
+        self._left: dict[str, tuple[int, AnyValue | None]] = {}
         self._taken: set[int] = set()
-        for index, (pair, _) in enumerate(self._raw):
-            self._left.setdefault(pair.key, (index, pair.value))
+        for index, pair in enumerate(_readable(pairs)):
+            if pair is not None and pair.key not in self._left:
+                self._left[pair.key] = index, pair.value
 
     def __contains__(self, key: str) -> bool:
         return key in self._left
@@ -35,7 +41,7 @@ class Attributes:
         """A value as Python has it; None if it is absent, or none that OTLP knows."""
         found = self._left.get(key)
         try:
-            return None if found is None else plain(found[1])
+            return None if found is None else value_of(found[1])
         except ValueError:
             return None
 
@@ -87,36 +93,59 @@ class Attributes:
 
     def rest(self) -> list[Raw]:
         """What was not taken, verbatim."""
-        return [raw for index, (_, raw) in enumerate(self._raw) if index not in self._taken]
+        return [raw for index, raw in enumerate(_list(self._raw)) if index not in self._taken]
 
     def _take(self, key: str) -> None:
         self._taken.add(self._left.pop(key)[0])
 
 
+class _Status(Struct):
+    code: int | str | None = None
+    message: str | None = None
+
+
+class _Span(Struct):
+    trace: str | None = msgspec.field(default=None, name="traceId")
+    id: str | None = msgspec.field(default=None, name="spanId")
+    parent: str | None = msgspec.field(default=None, name="parentSpanId")
+    name: str | None = None
+    start: int | str | None = msgspec.field(default=None, name="startTimeUnixNano")
+    end: int | str | None = msgspec.field(default=None, name="endTimeUnixNano")
+    attributes: Raw = Raw(b"[]")
+    events: Raw = Raw(b"[]")
+    links: Raw = Raw(b"[]")
+    status: _Status | None = None
+    dropped: int | None = msgspec.field(default=None, name="droppedAttributesCount")
+
+
 class Span:
-    """A span: what every mapping needs of it, and its other fields, taken one by one."""
+    """A span: what every mapping needs of it. Times are ns; `data` is the span as it was written."""
 
     def __init__(self, data: bytes | Raw, where: str) -> None:
-        fields = Fields(data, where, "span")
-        trace, span, parent = (fields.peek(name, str) or "" for name in ("traceId", "spanId", "parentSpanId"))
+        self.data = data
+        self.where = where
         try:
-            self.trace = id_bytes(trace, 16, "traceId")
-            self.id = id_bytes(span, 8, "spanId")
-            self.parent = id_bytes(parent, 8, "parentSpanId") if parent.strip("0") else None
+            span = _span(data)
+            self.trace = id_bytes(span.trace or "", 16, "traceId")
+            self.id = id_bytes(span.id or "", 8, "spanId")
+            self.parent = id_bytes(span.parent, 8, "parentSpanId") if span.parent and span.parent.strip("0") else None
+            self.start = nanos(span.start, "startTimeUnixNano")
+            self.end = nanos(span.end, "endTimeUnixNano")
+            self.attributes = Attributes(span.attributes)
+            self.events = [Happened(event, where) for event in _list(span.events)]
         except ValueError as error:
-            raise fields.fault(str(error)) from None
-        self.fields = fields
-        self.name = fields.peek("name", str) or ""
-        self.start = nanos(fields, "startTimeUnixNano")
-        self.end = nanos(fields, "endTimeUnixNano")
-        self.attributes = Attributes(fields.take("attributes", list[Raw]) or [])
-        self.events = [Happened(raw, where) for raw in fields.take("events", list[Raw]) or []]
-        status = Fields(fields.raw("status") or Raw(b"null"), where, "span.status")
-        code = status.take("code", int | str)
-        self.status = status
-        self.failed = code in (2, "STATUS_CODE_ERROR", "2")
-        self.message = status.take("message", str)
-        self.code = code
+            raise self.fault(str(error)) from None
+        self.name = span.name or ""
+        self.links = bytes(span.links) not in (b"[]", b"null")
+        self.dropped = span.dropped or 0
+        status = span.status or _Status()
+        self.code, self.message = status.code, status.message
+        self.failed = self.code in (_ERROR, str(_ERROR), "STATUS_CODE_ERROR")
+        self.kind: str | None = None
+        """Which part it plays in the episode, once that is known."""
+
+    def fault(self, what: str) -> BadRecord:
+        return BadRecord(f"span: {what[:1].lower()}{what[1:]}", where=self.where)
 
     @property
     def began_at(self) -> int | None:
@@ -134,10 +163,9 @@ class Span:
 
     def rest(self) -> Raw:
         """The span as it was written, without the attributes, events and error that were mapped."""
-        left: dict[str, Raw] = {}
-        rest = self.fields.rest()
-        if isinstance(rest, Raw):
-            left |= msgspec.json.decode(rest, type=dict[str, Raw])
+        left = _object(self.data)
+        for name in ("attributes", "events", "status"):
+            left.pop(name, None)
         attributes = self.attributes.rest()
         if attributes:
             left["attributes"] = Raw(_encode(attributes))
@@ -151,20 +179,26 @@ class Span:
         return Raw(_encode(left))
 
 
+class _Happened(Struct):
+    name: str | None = None
+    event_name: str | None = msgspec.field(default=None, name="eventName")
+    at: int | str | None = msgspec.field(default=None, name="timeUnixNano")
+    seen_at: int | str | None = msgspec.field(default=None, name="observedTimeUnixNano")
+    attributes: Raw = Raw(b"[]")
+    body: AnyValue | None = None
+
+
 class Happened:
-    """An event of a span, or a log record that belongs to it."""
+    """An event of a span, or a log record that belongs to it. `ValueError` if it is neither."""
 
     def __init__(self, data: Raw, where: str, *, is_log: bool = False) -> None:
         self.data = data
         self.is_log = is_log
-        fields = Fields(data, where, "log record" if is_log else "span event")
-        self.attributes = Attributes(fields.take("attributes", list[Raw]) or [])
-        self.name = fields.peek("eventName" if is_log else "name", str) or self.attributes.peek("event.name") or ""
-        self.at = nanos(fields, "timeUnixNano")
-        if self.at is None and is_log:
-            self.at = nanos(fields, "observedTimeUnixNano")
-        body = fields.raw("body") if is_log else None
-        self.body = None if body is None or bytes(body) == b"null" else plain(body)
+        happened = _happened(data)
+        self.attributes = Attributes(happened.attributes)
+        self.name = happened.event_name or happened.name or self.attributes.peek("event.name") or ""
+        self.at = nanos(happened.at, "timeUnixNano") or nanos(happened.seen_at, "observedTimeUnixNano")
+        self.body = value_of(happened.body)
         self.mapped = False
         """Whether all it says is told by the episode's events."""
 
@@ -174,14 +208,28 @@ class Happened:
         return said | (self.body if isinstance(self.body, dict) else {})
 
 
-def nanos(fields: Fields, name: str) -> int | None:
+def nanos(value: int | str | None, name: str) -> int | None:
     """A time in ns since 1970; None if it is absent, 0 or beyond the year 9999."""
-    value = fields.peek(name, int | str)
     if isinstance(value, str):
         if not value.isdecimal() or not value.isascii() or len(value) > 20:
-            raise fields.fault(f"{name}: {value[:40]!r} is no number of nanoseconds")
+            raise ValueError(f"{name}: {value[:40]!r} is no number of nanoseconds")
         value = int(value)
     return value if value and 0 < value // 1000 <= MAX_TIME else None
+
+
+def _readable(pairs: Raw) -> list[KeyValue] | list[KeyValue | None]:
+    """The attributes; None for each that is none, which then is left as it was written."""
+    try:
+        return _pairs(pairs) or []
+    except msgspec.ValidationError:
+        return [_or_none(pair) for pair in _list(pairs)]
+
+
+def _or_none(pair: Raw) -> KeyValue | None:
+    try:
+        return _pair(pair)
+    except msgspec.ValidationError:
+        return None
 
 
 def _put(tree: dict[str, Any], path: list[str], value: Any) -> bool:
@@ -196,3 +244,7 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> bool:
         return False
     at[path[-1]] = value
     return True
+
+
+_span = msgspec.json.Decoder(_Span).decode
+_happened = msgspec.json.Decoder(_Happened).decode

@@ -8,11 +8,12 @@ a tool when it gave its result. Whatever has no place is kept in `extra` as it w
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 from msgspec import Raw
 
+from core.errors import BadRecord
 from core.vocabulary.base import UNSET, MaybeRaw
 from core.vocabulary.contract import (
     AgentError,
@@ -34,12 +35,12 @@ from eventlog.interchange.otlp_genai import (
     tool_of,
     usage_of,
 )
-from eventlog.interchange.otlp_json import Entry, merged
-from eventlog.interchange.otlp_span import Happened, Span
+from eventlog.interchange.otlp_json import Entry, ids_of, merged
+from eventlog.interchange.otlp_span import Attributes, Happened, Span
 from eventlog.interchange.points import Point, play
-from eventlog.interchange.said import messages
+from eventlog.interchange.said import Known, messages
 from eventlog.interchange.specs import specs_of
-from eventlog.interchange.turns import NULL, Conversation, Said, fitting
+from eventlog.interchange.turns import Conversation, Said, fitting, short
 
 _encode = msgspec.json.encode
 _MODEL = frozenset({"chat", "text_completion", "generate_content"})
@@ -75,6 +76,7 @@ class _Episode:
             if span.parent:
                 self.children.setdefault((span.trace, span.parent), []).append(span)
         self.told = Conversation(self.draft)
+        self.known: Known = {}
         self._tell()
 
     def _span(self, entry: Entry, where: str) -> bool:
@@ -93,12 +95,15 @@ class _Episode:
 
     def _log(self, entry: Entry, where: str) -> tuple[Entry, Happened, bytes]:
         self.contexts.setdefault(entry.context, len(self.contexts))
-        ids = msgspec.json.decode(entry.data, type=dict[str, Raw]).get("spanId", NULL)
-        return entry, Happened(entry.data, where, is_log=True), bytes(ids).strip(b'"').lower()
+        try:
+            _, span = ids_of(entry.data)
+            return entry, Happened(entry.data, where, is_log=True), span
+        except ValueError as error:
+            raise BadRecord(f"log record: {error}", where=where) from None
 
     def _attach(self, logs: list[tuple[Entry, Happened, bytes]]) -> None:
         """Give log records to the spans they name; the others are kept."""
-        by_id = {span.id.hex().encode(): span for span in self.spans.values()}
+        by_id = {span.id: span for span in self.spans.values()}
         for entry, record, span_id in logs:
             owner = by_id.get(span_id)
             if owner is not None:
@@ -115,9 +120,9 @@ class _Episode:
         self._judged()
         begun = min((span.began_at for span in self.spans.values() if span.began_at is not None), default=None)
         started = EpisodeStarted(
-            goal=self.told.goal,
+            goal=short(self.told.goal),
             policy=self.policy,
-            environment=self._service(),
+            environment=next(filter(None, map(_service, self.contexts)), None),
             tools=self.tools,
             extra=self._extra(),
         )
@@ -234,7 +239,7 @@ class _Episode:
         for event in span.events:
             if event.name == _EVALUATION:
                 self._judge(event)
-        self._keep(Raw(bytes(span.fields.verbatim or b"{}")), self.context_of[id(span)])
+        self._keep(Raw(bytes(span.data)), self.context_of[id(span)])
 
     def _end(self) -> None:
         roots = [span for span in self.spans.values() if span.parent is None]
@@ -243,7 +248,7 @@ class _Episode:
             self.unmapped["no root span that ended: how the episode ended is not known"] += 1
             return
         message = last.message or last.attributes.peek("error.type")
-        end = AgentError(str(message) if message is not None else None) if last.failed else Finished()
+        end = AgentError(short(None if message is None else str(message))) if last.failed else Finished()
         self.draft.add(EpisodeEnded(end), occurred_at=last.ended_at, conversation=self.conversation_id)
 
     def _judge(self, event: Happened) -> None:
@@ -264,7 +269,7 @@ class _Episode:
         self.draft.add(verdict, occurred_at=None if at is None else at // 1000, actor="verifier")
 
     def _prompt_and_answer(self, span: Span) -> tuple[list[Said], list[Said]]:
-        prompt, out, others = prompt_and_answer(span, self.keep)
+        prompt, out, others = prompt_and_answer(span, self.keep, self.known)
         for event in others:
             if event.name == _EVALUATION:
                 self._judge(event)
@@ -276,22 +281,9 @@ class _Episode:
         self.unmapped[f"span event {event.name[:60] or 'without a name'}: kept in extra"] += 1
 
     def _kind(self, span: Span) -> str:
-        attributes = span.attributes
-        operation = attributes.peek(_OPERATION)
-        loop = attributes.peek("traceloop.span.kind")
-        if operation in _MODEL or attributes.peek("llm.request.type") in ("chat", "completion"):
-            return "model"
-        if operation == "execute_tool" or loop == "tool":
-            return "tool"
-        if operation in _AGENT or loop in ("agent", "workflow"):
-            return "agent"
-        if operation is None and loop is None:
-            if "gen_ai.tool.name" in attributes:
-                return "tool"
-            keys = attributes.left()
-            if "gen_ai.output.messages" in attributes or any(key.startswith("gen_ai.completion") for key in keys):
-                return "model"
-        return "other"
+        if span.kind is None:
+            span.kind = _part(span)
+        return span.kind
 
     def _is_model(self, span: Span) -> bool:
         """Whether the span is a step: a model call, or an agent that answers, without one inside."""
@@ -327,10 +319,11 @@ class _Episode:
                 span.attributes.indexed(key)
 
     def _with_span(self, span: Span, extra: MaybeRaw) -> MaybeRaw:
-        self.unmapped.update(f"attribute {_DIGITS.sub('#', key)[:80]}: kept in extra" for key in span.attributes.left())
-        if span.fields.peek("links", list[Raw]):
+        for key in span.attributes.left():
+            self.unmapped[f"attribute {_DIGITS.sub('#', key)[:80]}: kept in extra"] += 1
+        if span.links:
             self.unmapped["span links: kept in extra"] += 1
-        if span.fields.peek("droppedAttributesCount", int):
+        if span.dropped:
             self.unmapped["span that had lost attributes before"] += 1
         context = self.context_of[id(span)]
         return extended(extra, span=span.rest(), context=Raw(_encode(context)) if context else None)
@@ -345,21 +338,37 @@ class _Episode:
             spans=Raw(_encode(self.kept)) if self.kept else None,
         )
 
-    def _service(self) -> str | None:
-        """The service that recorded the first span, with its version."""
-        for context in self.contexts:
-            resource = merged(context or b"{}").get("resource")
-            pairs = msgspec.json.decode(resource, type=dict[str, Raw]).get("attributes") if resource else None
-            found = {}
-            for pair in msgspec.json.decode(pairs or b"[]"):
-                if isinstance(pair, dict) and isinstance(pair.get("value"), dict):
-                    found[pair.get("key")] = pair["value"].get("stringValue")
-            if found.get("service.name"):
-                return " ".join(part for part in (found["service.name"], found.get("service.version")) if part)
-        return None
-
 
 def _conversation(span: Span) -> str | None:
     """The conversation that a span names, taken out of it."""
     named = fitting(span.attributes.peek(_CONVERSATION))
     return None if named is None else span.attributes.text(_CONVERSATION)
+
+
+def _part(span: Span) -> str:
+    """Which part a span plays: a model call, a tool's run, an agent around them, or another."""
+    attributes = span.attributes
+    operation = attributes.peek(_OPERATION)
+    loop = attributes.peek("traceloop.span.kind")
+    if operation in _MODEL or attributes.peek("llm.request.type") in ("chat", "completion"):
+        return "model"
+    if operation == "execute_tool" or loop == "tool":
+        return "tool"
+    if operation in _AGENT or loop in ("agent", "workflow"):
+        return "agent"
+    if operation is None and loop is None:
+        if "gen_ai.tool.name" in attributes:
+            return "tool"
+        keys = attributes.left()
+        if "gen_ai.output.messages" in attributes or any(key.startswith("gen_ai.completion") for key in keys):
+            return "model"
+    return "other"
+
+
+@lru_cache(maxsize=256)
+def _service(context: bytes) -> str | None:
+    """The service that a context names, with its version."""
+    resource = merged(context or b"{}").get("resource", b"{}")
+    named = Attributes(msgspec.json.decode(resource, type=dict[str, Raw]).get("attributes", Raw(b"[]")))
+    name, version = named.text("service.name"), named.text("service.version")
+    return " ".join(filter(None, (name, version))) if name else None

@@ -37,7 +37,7 @@ def of_event(event: StoredEvent, fetch: Fetch) -> Recorded:
         payload = whole(payload, fetch)
         fields = fields_of(payload)
         if event.schema == payload.schema_number:
-            known = {field.encode_name for field in msgspec.structs.fields(payload)}
+            known = payload.__struct_encode_fields__
             fields |= {name: raw for name, raw in _fields(event.body).items() if name not in known}
     schema = event.schema if isinstance(payload, Unknown) else payload.schema_number
     return Recorded(event.type, schema, payload, fields, event.occurred_at, event.actor, event.conversation)

@@ -1,6 +1,8 @@
 """Takes back what an export carried: the plain reading of a file becomes the episode it was."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,21 +14,48 @@ from core.event import Event
 from core.times import from_text
 from core.vocabulary import TYPES, Payload
 from eventlog.interchange.carried import NESTED, Carried, Entry, again, digest_of, fields_in, kind_of, object_raw
-from eventlog.interchange.draft import EventDraft
+from eventlog.interchange.draft import Context, EventDraft
 from eventlog.interchange.recorded import fields_of, of_draft
 from eventlog.interchange.whole import reference
 
+_ADDRESS = re.compile(rb"sha256:[0-9a-f]{64}")
 _REFERENCES = {"FeedbackRecorded": "action", "VerificationRecorded": "supersedes", "NoteAdded": "target"}
 
 
 def restored(
-    plain: Sequence[EventDraft], dressed: Sequence[EventDraft], carried: Carried, has: Callable[[str], bool]
+    plain: Sequence[EventDraft], dressed: Sequence[EventDraft], carried: Carried, context: Context
 ) -> tuple[list[EventDraft], list[str]]:
     """The episode, and why something carried did not come back. `dressed` is the plain reading with
-    what stands beside the file, such as images: it counts where nothing is carried. A blob that
-    `has` does not know is not referred to."""
-    work = _Restoring(plain, dressed, has)
+    what stands beside the file, such as images: it counts where nothing is carried. A blob that is
+    not stored here is not referred to."""
+    _keep_texts(plain, carried, context)
+    work = _Restoring(plain, dressed, context.has)
     return work.events(carried), work.lost
+
+
+def _keep_texts(plain: Sequence[EventDraft], carried: Carried, context: Context) -> None:
+    """Store the texts that the carried events refer to: those that came along, and those that the file
+    itself holds."""
+    wanted = set(_ADDRESS.findall(msgspec.json.encode(carried.events)))
+    for text in carried.blobs.values() if wanted else ():
+        _keep_text(text, wanted, context)
+    for event in plain if wanted else ():
+        for text in _texts([msgspec.json.decode(raw) for raw in of_draft(event).fields.values()]):
+            _keep_text(text, wanted, context)
+
+
+def _keep_text(text: str, wanted: set[bytes], context: Context) -> None:
+    data = text.encode()
+    if b"sha256:" + sha256(data).hexdigest().encode() in wanted:
+        context.keep(data)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 class _Slot(NamedTuple):
@@ -83,7 +112,7 @@ class _Restoring:
         entry = slot.entry
         if slot.plain is None:
             assert entry is not None
-            made = self._made(entry.type or "", entry.schema, entry.payload)
+            made = self._made(entry.type or "", entry.schema, entry.payload, first=False)
             return None if made is None else self._enveloped(EventDraft(made), entry)
         dressed = _referring(self.dressed[slot.plain], of_file)
         if entry is None:
@@ -93,10 +122,10 @@ class _Restoring:
             self.lost.append("extra.trajlog: no longer fits")
             return dressed
         if entry.type is not None:
-            made = self._made(entry.type, entry.schema, entry.payload)
+            made = self._made(entry.type, entry.schema, entry.payload, first=slot.plain == 0)
         elif entry.put or entry.unset or entry.args is not None:
             fields = of_draft(_referring(self.plain[slot.plain], of_file)).fields
-            made = self._made(plain.type, plain.schema, _patched(fields, entry))
+            made = self._made(plain.type, plain.schema, _patched(fields, entry), first=slot.plain == 0)
         else:
             made = _compact(dressed).payload
         return dressed if made is None else self._enveloped(dressed._replace(payload=made), entry)
@@ -115,10 +144,11 @@ class _Restoring:
             draft = draft._replace(conversation=entry.conversation)
         return draft
 
-    def _made(self, type_: str, schema: int, fields: dict[str, Raw]) -> Payload | None:
-        """The payload of these fields; None if it is none that an episode may hold here."""
+    def _made(self, type_: str, schema: int, fields: dict[str, Raw], *, first: bool) -> Payload | None:
+        """The payload of these fields; None if it is none that an episode may hold there."""
         known = TYPES.get(type_)
-        if known is None or (not known.home.startswith("episode/")) or type_ == "EpisodeRetracted":
+        fits = known is not None and known.home.startswith("episode/") and type_ != "EpisodeRetracted"
+        if known is None or not fits or (type_ == "EpisodeStarted") is not first:
             self.lost.append(f"extra.trajlog: type {type_[:40]}")
             return None
         fields = {name: self._here(raw) for name, raw in fields.items()}
@@ -128,7 +158,7 @@ class _Restoring:
         if not isinstance(made, Payload):
             self.lost.append(f"extra.trajlog: a {type_} that cannot be read")
             return None
-        unknown = fields_in(body).keys() - {known.encode_name for known in msgspec.structs.fields(made)}
+        unknown = fields_in(body).keys() - made.__struct_encode_fields__ if schema == made.schema_number else ()
         self.lost += [f"extra.trajlog: {type_}.{name} of a newer version" for name in unknown]
         return made
 

@@ -27,6 +27,7 @@ _ROLES: dict[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 _TEXT = frozenset({"text", "input_text", "output_text"})
 _CALL = frozenset(
     {"id", "call_id", "toolCallId", "type", "index", "function", "name", "toolName", "arguments", "input", "args"}
@@ -34,7 +35,11 @@ _CALL = frozenset(
 _THOUGHT = frozenset({"reasoning", "thinking"})
 
 
-def messages(raw: Raw | None) -> list[Said]:
+Known = dict[bytes, tuple[Said, ...]]
+"""Messages that were read before: prompts repeat them."""
+
+
+def messages(raw: Raw | None, known: Known | None = None) -> list[Said]:
     """A prompt: a list of messages, an object that holds one as `messages`, one message, or a text of
     the user's. Anything else is what the user said, as it is."""
     if raw is None or bytes(raw) in (b"null", b'""', b"[]"):
@@ -43,12 +48,19 @@ def messages(raw: Raw | None) -> list[Said]:
     if items is None:
         fields = _object(raw)
         if fields is not None and "messages" in fields and _list(fields["messages"]) is not None:
-            return messages(fields["messages"])
+            return messages(fields["messages"], known)
         return list(message(fields, "user")) if fields is not None and _speaks(fields) else [Said("user", raw)]
-    objects = [_object(item) for item in items]
-    if not all(fields is not None and _speaks(fields) for fields in objects):
-        return [Said("user", raw)]
-    return [said for fields in objects if fields is not None for said in message(fields, "user")]
+    known = {} if known is None else known
+    made: list[Said] = []
+    for item in items:
+        key = bytes(item)
+        if key not in known:
+            fields = _object(item)
+            if fields is None or not _speaks(fields):
+                return [Said("user", raw)]
+            known[key] = tuple(message(fields, "user"))
+        made += known[key]
+    return made
 
 
 def answers(raw: Raw | None) -> list[Said]:
@@ -75,38 +87,33 @@ def answers(raw: Raw | None) -> list[Said]:
 def message(fields: dict[str, Raw], role: Role) -> Iterator[Said]:
     """One message; several where it holds the answers of several tools. `role` if it names none."""
     left = dict(fields)
-    named = _text(left.pop("role", NULL)) or ""
+    named = _pop(left, "role") or ""
     speaker = _ROLES.get(named.lower(), role)
     if named and named.lower() not in _ROLES:
         left["role"] = fields["role"]
     content = left.pop("parts", None) or left.pop("content", None) or NULL
     parts = _Parts(content)
-    calls = [*parts.calls, *_calls(left)]
-    name = _text(left.get("name", NULL))
-    if name is not None:
-        del left["name"]
-    call_id = None
+    calls = [*parts.calls, *(_calls(left) if "tool_calls" in left else ())]
+    name = _pop(left, "name")
+    call_id = finish = None
     if speaker == "tool":
-        call_id = next((text for key in ("tool_call_id", "id") if (text := _text(left.get(key, NULL)))), None)
-        left = {key: value for key, value in left.items() if key not in ("tool_call_id", "id") or not call_id}
-    finish = _text(left.pop("finish_reason", NULL)) if speaker == "assistant" else None
+        call_id = _pop(left, "tool_call_id") or _pop(left, "id")
+    elif speaker == "assistant":
+        finish = _pop(left, "finish_reason")
     thought = parts.thought
-    for key in ("reasoning_content", "reasoning", "thinking"):
-        if thought is None and (text := _text(left.get(key, NULL))):
-            thought = text
-            del left[key]
-    if bytes(left.get("type", NULL)) == b'"message"':
+    for key in _THOUGHTS:
+        thought = thought or _pop(left, key) or None
+    if "type" in left and bytes(left["type"]) == b'"message"':
         del left["type"]
     for answered, answer in parts.answers:
         yield Said("tool", answer, call_id=answered)
     if parts.answers and not parts.rest and not calls and parts.text is None:
         return
-    unmapped = [f"message {key}: kept in extra" for key in left if bytes(left[key]) not in (b"null", b"[]")]
-    extra = dict(left)
+    extra = {key: value for key, value in left.items() if bytes(value) not in (b"null", b"[]")}
+    unmapped = [f"message {key}: kept in extra" for key in extra]
     if speaker == "assistant" and parts.rest:
         extra["parts"] = Raw(_encode(parts.rest))
         unmapped += [f"message part {kind}: kept in extra" for kind in parts.kinds]
-    extra = {key: value for key, value in extra.items() if bytes(value) not in (b"null", b"[]")}
     yield Said(
         speaker,
         parts.content,
@@ -119,6 +126,15 @@ def message(fields: dict[str, Raw], role: Role) -> Iterator[Said]:
         finish=finish,
         unmapped=tuple(unmapped),
     )
+
+
+def _pop(left: dict[str, Raw], name: str) -> str | None:
+    """A text field, taken out; None if it is absent or no text, which leaves it."""
+    raw = left.get(name)
+    text = None if raw is None else _text(raw)
+    if text is not None:
+        del left[name]
+    return text
 
 
 class _Parts:
@@ -157,7 +173,10 @@ class _Parts:
                 self._keep(item, "that is no object")
             return
         kind = _text(part.get("type", NULL)) or ""
-        said = next((t for k in ("text", "content", kind) if (t := _text(part.get(k, NULL))) is not None), None)
+        said = None
+        if kind in _TEXT or kind in _THOUGHT:
+            raw = part.get("text") or part.get("content") or part.get(kind)
+            said = None if raw is None else _text(raw)
         if kind in _TEXT and said is not None:
             texts.append(said)
         elif kind in _THOUGHT and said is not None:

@@ -25,6 +25,7 @@ from core.vocabulary.episode import (
 )
 from eventlog.interchange.draft import EpisodeDraft
 from eventlog.interchange.messages import tool_value
+from eventlog.large import LARGE
 
 _ACTORS: dict[Role, str] = {"user": "user", "tool": "executor", "assistant": "planner"}
 NULL = Raw(b"null")
@@ -74,24 +75,27 @@ class Conversation:
         self.step = 0
         self.goal: str | None = None
         self._known: Counter[tuple[Any, ...]] = Counter()
-        self._last: list[tuple[Any, ...]] = []
+        self._last: Sequence[Said] = ()
+        self._held: Counter[tuple[Any, ...]] = Counter()
         self._open: list[_Open] = []
 
     def hear(self, prompt: Sequence[Said], at: int | None, *, conversation: str | None = None) -> None:
         """Record what is new in a prompt: what follows the last one, if it begins with that; else
         whatever it holds more often than was recorded."""
-        keys = [said.key for said in prompt]
-        continues = keys[: len(self._last)] == self._last
-        held: Counter[tuple[Any, ...]] = Counter()
-        for place, (said, key) in enumerate(zip(prompt, keys, strict=True)):
+        if not prompt:
+            return
+        continues = len(prompt) >= len(self._last) and all(map(_is_same, prompt, self._last))
+        first = len(self._last) if continues else 0
+        held = self._held if continues else Counter[tuple[Any, ...]]()
+        for said in prompt[first:]:
+            key = said.key
             held[key] += 1
-            fresh = continues and place >= len(self._last) and said.role in ("user", "system", "developer")
-            if fresh and said.id is None:
+            if continues and said.id is None and said.role in ("user", "system", "developer"):
                 held[key] = max(held[key], self._known[key] + 1)
             if held[key] > self._known[key]:
                 self._known[key] += 1
                 self.record(said, at, conversation)
-        self._last = keys
+        self._last, self._held = prompt, held
 
     def respond(self, said: Said, at: int | None, *, conversation: str | None = None, **fields: Any) -> int:
         """Record a model turn and its calls; `fields` are further ones of `ModelResponded`. Returns
@@ -168,11 +172,20 @@ class Conversation:
         return next((i for i in fitting if self._open[i].step == latest), None)
 
 
+def _is_same(one: Said, other: Said) -> bool:
+    return one is other or one.key == other.key
+
+
 def fitting(conversation: object) -> str | None:
     """The name of a conversation that an event can carry; None if it is none."""
     if not isinstance(conversation, str) or not conversation or "\0" in conversation:
         return None
     return conversation if len(conversation.encode()) <= MAX_TEXT_BYTES else None
+
+
+def short(text: str | None) -> str | None:
+    """A text that may stand in an event as it is; None if it is too long for that."""
+    return text if text is not None and len(text.encode()) <= LARGE else None
 
 
 def text_of(content: Raw) -> str | None:

@@ -6,7 +6,7 @@ a field stands for the field's JSON. Images and other bytes stay references.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from core.vocabulary import BlobRef, Payload
+from eventlog.large import LARGE
 
 Fetch = Callable[[str], bytes | None]
 """The bytes of a blob by its address; None if it cannot be had."""
@@ -40,6 +41,16 @@ def reference(value: object) -> BlobRef | None:
     if not (isinstance(address, str) and isinstance(size, int) and isinstance(media_type, str)):
         return None
     return BlobRef(address, size, media_type) if _ADDRESS.fullmatch(address) else None
+
+
+def references(value: object) -> Iterator[BlobRef]:
+    """Every blob that a JSON value refers to."""
+    blob = reference(value)
+    if blob is not None:
+        yield blob
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from references(item)
 
 
 def _struct(value: Struct, fetch: Fetch) -> Struct:
@@ -91,7 +102,7 @@ def _raw(raw: Raw, fetch: Fetch, *, texts: bool) -> Raw:
 
 
 def _field_of(blob: BlobRef, fetch: Fetch, texts: bool) -> Raw | None:
-    data = fetch(blob.address) if _is_text(blob) else None
+    data = fetch(blob.address) if _was_moved(blob) else None
     if data is None:
         return None
     try:
@@ -106,7 +117,7 @@ def _field_of(blob: BlobRef, fetch: Fetch, texts: bool) -> Raw | None:
 def _plain(value: Any, fetch: Fetch) -> Any:
     blob = reference(value)
     if blob is not None:
-        data = fetch(blob.address) if _is_text(blob) else None
+        data = fetch(blob.address) if _was_moved(blob) else None
         return value if data is None else data.decode()
     if isinstance(value, list):
         items = [_plain(item, fetch) for item in value]
@@ -117,7 +128,12 @@ def _plain(value: Any, fetch: Fetch) -> Any:
     return value
 
 
-def _is_text(blob: BlobRef) -> bool:
+def _was_moved(blob: BlobRef) -> bool:
+    """Whether a blob is a text that was too large for its event. A smaller one was a blob before."""
+    return blob.size > LARGE and is_text(blob)
+
+
+def is_text(blob: BlobRef) -> bool:
     return blob.media_type.startswith("text/") or blob.media_type in (
         "application/json",
         "application/xml",

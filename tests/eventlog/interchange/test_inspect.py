@@ -163,6 +163,7 @@ def test_encrypted_damaged_and_strangely_packed_entries_are_refused(imports: Imp
         "is encrypted": changed(8, b"\1\0"),
         "packed by a method that is not read here (12)": changed(10, b"\x0c\0"),
         "its checksum is wrong": plain[:body] + b'"what is 2+1?"' + plain[body + 14 :],
+        "is not where the archive's directory says": changed(42, b"\xff\xff\xff\x7f"),
         "is larger than 64 MB": changed(24, (65 << 20).to_bytes(4, "little")),
     }
     for why, data in cases.items():

@@ -231,6 +231,15 @@ def test_each_bad_row_is_one_line_and_the_rest_comes_in(imports: Imports) -> Non
     assert "startTime: expected" in whys
 
 
+def test_texts_that_are_none_are_refused_where_they_are(imports: Imports) -> None:
+    whole = lines(*trace()).encode()
+    bad = lines(generation("w", 1, 2, [USER], "Ulm", traceId="t2")).encode()
+    report = imports.take(whole + bad.replace(b"Ulm", b"\xff") + bad.replace(b"Ulm", b"\\ud800"), "a.jsonl")
+    assert report.episodes == {"new": 1, "present": 0, "rejected": 2}
+    assert "not valid UTF-8" in report.rejected[0].why
+    assert "half a character" in report.rejected[1].why
+
+
 def test_a_trace_that_is_too_large_is_refused_alone(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(langfuse_module, "MAX_RECORD", 3_000)
     large = generation("w", 1, 2, [USER], "x" * 4_000, traceId="t2")

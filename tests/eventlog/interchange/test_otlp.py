@@ -347,6 +347,7 @@ def test_each_bad_record_is_one_line_and_the_rest_comes_in(imports: Imports) -> 
         json.dumps(request({k: v for k, v in span(1, 0, 1).items() if k != "spanId"})),
         json.dumps(request(span(1, 0, 1, chat([], said("assistant", "x")), trace=5) | {"startTimeUnixNano": "soon"})),
         '{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": NaN}]}]}]}',
+        good.replace("Ulm", "\\ud800"),
         good[:-40],
     ]
     report = imports.take(lines(good, *bad), "a.jsonl")
@@ -357,6 +358,7 @@ def test_each_bad_record_is_one_line_and_the_rest_comes_in(imports: Imports) -> 
     assert "spanId is missing" in whys["a.jsonl:7"]
     assert "no number of nanoseconds" in whys["a.jsonl:8"]
     assert "NaN" in whys["a.jsonl:9"]
+    assert "half a character" in whys["a.jsonl:10"]
     assert all("\n" not in why for why in whys.values())
 
 
@@ -430,6 +432,18 @@ def test_an_exported_episode_comes_back_event_by_event(imports: Imports, tmp_pat
     after = bodies(again)
     assert [body[1:] for body in after] == [body[1:] for body in before]
     assert report.unmapped == {"retraction of the exported episode: kept in the record": 1}
+
+
+def test_an_export_without_one_of_the_events_keeps_what_refers_to_the_others(imports: Imports, tmp_path: Path) -> None:
+    recorded(imports)
+    left = [event for event in imports.events() if event.type != "MessageRecorded"]
+    (tmp_path / "again").mkdir()
+    again = Imports(tmp_path / "again")
+    again.take(msgspec.json.encode(spans(imports.payloads()[0], left)))
+    assert [event.type for event in again.events()] == [e.type for e in left if e.type != "EpisodeRetracted"]
+    answers = [said_.action for said_ in again.payloads() if isinstance(said_, FeedbackRecorded)]
+    notes = [said_.target for said_ in again.payloads() if isinstance(said_, NoteAdded)]
+    assert (answers, notes) == ([3, 4], [3, 8])
 
 
 def test_an_export_says_the_same_in_the_conventions_attributes(imports: Imports) -> None:
