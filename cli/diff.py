@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _COLOURS = {"~": "yellow", "!": "yellow", "-": "red", "+": "green"}
 _WIDEST = 100
-_NARROWEST = 20
 
 
 @command(
@@ -134,9 +133,9 @@ def _print(found: "Comparison", a: list["StoredEvent"], b: list["StoredEvent"], 
     shown = [(row, clean(row.a), clean(row.b)) for row in rows(found, a, b, whole=whole)]
     limit = columns()
     size = max((width(left) for row, left, _ in shown if not row.wide), default=0)
-    size = min(size, _WIDEST if limit is None else max((limit - 5) // 2, _NARROWEST))
+    size = min(size, _WIDEST if limit is None else (limit - 5) // 2)
     for row, left, right in shown:
-        _print_row(row, left, right, size, cutting=limit is not None)
+        _print_row(row, left, right, size, limit)
 
 
 def _summary(found: "Comparison") -> str:
@@ -147,12 +146,12 @@ def _summary(found: "Comparison") -> str:
     return f"different: {', '.join(found.differs)}; {calls} in common{masked}"
 
 
-def _print_row(row: "Row", left: str, right: str, size: int, *, cutting: bool) -> None:
+def _print_row(row: "Row", left: str, right: str, size: int, limit: int | None) -> None:
     if row.wide:
         print_text(style(_fit(f"> {left}"), "bold"))
         return
-    if cutting:
-        left, right = cut(left, size), cut(right, size)
+    if limit is not None:
+        left, right = cut(left, size), cut(right, limit - size - 5)
     text = f"{row.mark} {left}{' ' * (size - width(left))} | {right}".rstrip()
     print_text(style(text, _COLOURS[row.mark]) if row.mark in _COLOURS else text)
 

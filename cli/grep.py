@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.filters import Policy, Retracted, Source, Split, Task, Verdict, one_of
+from cli.filters import filters as chosen_filters
 from cli.frame import Json, command
 from cli.output import clean, note, print_json_array, print_text, style
 from cli.settings import settings
@@ -42,43 +44,44 @@ def grep(
     ] = None,
     since: Annotated[str | None, typer.Option(help="Events since: 7d, 6h, a date, a time.")] = None,
     episode: Annotated[str | None, typer.Option(metavar="EP", help="Only in this episode.")] = None,
-    task: Annotated[str | None, typer.Option(help="Of this task.")] = None,
-    verdict: Annotated[
-        str | None, typer.Option(help="Judged pass, fail, inconclusive, error, vacuous or unverified.")
-    ] = None,
-    source: Annotated[str | None, typer.Option(help="From this format, or live.")] = None,
-    policy: Annotated[str | None, typer.Option(help="Acted by this model or checkpoint.")] = None,
-    split: Annotated[str | None, typer.Option(help="Of the split train, dev, audit or final.")] = None,
-    retracted: Annotated[bool, typer.Option("--retracted", help="In retracted episodes too.")] = False,
+    task: Task = None,
+    verdict: Verdict = None,
+    source: Source = None,
+    policy: Policy = None,
+    split: Split = None,
+    retracted: Retracted = False,
     limit: Annotated[int, typer.Option(min=0, help="At most so many lines; 0 is all.")] = 50,
     json: Json = False,
 ) -> None:
     """Search the text of episodes.
 
     Line by line, in any script; full and half width, composed and decomposed characters are one. Each
-    line found is named by its event (EP@N shows it in full), the newest first. What is searched is what
-    was said, done and seen: texts, arguments, results, notes, goals, verdicts, and the large texts in
-    the blob store, but no UI trees. Patterns of four letters, or two characters of Chinese, Japanese or
-    Korean, are found by an index, which is brought up to date first; for shorter ones everything is read.
+    line found is named by its event (EP@N shows it in full), the newest first; of a long one, what
+    stands around the match is shown. What is searched is what was said, done and seen: texts, arguments,
+    results, notes, goals, verdicts, and the large texts in the blob store, but no UI trees.
+
+    Patterns of four letters, or two characters of Chinese, Japanese or Korean, are found by an index,
+    which is brought up to date first; for shorter ones everything is read.
 
     JSON: [{episode, version, step, type, in, position, occurred_at, line, spans: [[first, end]]}].
     """
-    from cli.filters import one_of
     from cli.progress import Progress
     from cli.reading import reading
     from core.times import parse_since
     from eventlog.search import Pattern, Scope, Search
     from eventlog.search.texts import PARTS
-    from eventlog.views.listing import VERDICTS, Filters
     from eventlog.views.named import resolve
 
     wanted = Pattern(pattern, regex=regex, ignore_case=ignore_case)
-    filters = Filters(
+    filters = chosen_filters(
         task=task,
-        verdict=one_of("--verdict", verdict, VERDICTS),
+        verdict=verdict,
         source=source,
         policy=policy,
+        tool=None,
         split=split,
+        import_=None,
+        since=None,
         retracted=retracted,
     )
     chosen_parts = tuple(part for part in PARTS if part in [one_of("--in", name, PARTS) for name in parts or []])
@@ -92,25 +95,25 @@ def grep(
         with Progress("indexing", unit="events") as bar:
             search.prepare(bar.update)
         hits = _watched(search)
-        count = _print(hits if limit == 0 else islice(hits, limit), json)
-        more = limit > 0 and count == limit and next(hits, None) is not None
+        shown = _print(hits if limit == 0 else islice(hits, limit), json)
+        more = limit > 0 and shown == limit and next(hits, None) is not None
     if more:
         note(f"there are more: --limit {limit * 4}, or 0 for all")
     if missing:
-        note(f"{len(missing):,} large texts are not in the blob store and were not searched")
+        absent = "1 large text is" if len(missing) == 1 else f"{len(missing):,} large texts are"
+        note(f"not searched: {absent} not in the blob store")
 
 
 def _texts(place: str) -> tuple["Fetch", set[str]]:
     """Reads texts from the blob store; those that are not there are collected."""
-    from core.errors import Corrupt, NotFound
-    from eventlog.blobs import BlobStore
-
-    store = BlobStore(place)
     missing: set[str] = set()
 
     def fetch(address: str) -> str | None:
+        from core.errors import Corrupt, NotFound
+        from eventlog.blobs import BlobStore
+
         try:
-            return store.get(address).decode()
+            return BlobStore(place).get(address).decode()
         except (NotFound, Corrupt):
             missing.add(address)
         except UnicodeDecodeError:

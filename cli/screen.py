@@ -23,18 +23,18 @@ def show_screen(name: str, step: int, out: Path | None, json: bool) -> None:
         if named.version is not None:
             raise UsageError("--open takes a step, not an event", where=name, mend="leave the @N out")
         found = seen(list(log.read(named.stream)), step, named.episode)
-    where = f"{named.episode}@{found.version}"
+    where = f"{named.episode}@{found.screen.version}"
     picture = draw(BlobStore(settings().blobs).get(found.address), found, where)
     file = _write(picture.data, f"trajlog-{named.episode[:16]}-step{step}-", out)
     if json:
-        said = {"episode": named.episode, "step": step, "version": found.version}
+        said = {"episode": named.episode, "step": step, "version": found.screen.version}
         print_json({**said, "file": str(file), "notes": picture.notes})
         return
     print_text(clean(str(file)))
     for text in picture.notes:
         note(text)
     if interactive(sys.stdout):
-        _open(file)
+        open_file(file)
 
 
 def _write(data: bytes, prefix: str, out: Path | None) -> Path:
@@ -49,8 +49,8 @@ def _write(data: bytes, prefix: str, out: Path | None) -> Path:
     return out
 
 
-def _open(file: Path) -> None:
-    """Hand the file to the desktop, if there is one; whether it can show it is its own affair."""
+def open_file(file: Path) -> bool:
+    """Hand the file to the desktop, if there is one (else False); whether it can show it is its own affair."""
     import shutil
     import subprocess
 
@@ -67,3 +67,4 @@ def _open(file: Path) -> None:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+    return opener is not None

@@ -26,6 +26,8 @@ COMMANDS: dict[str, Entry] = {
     "diff": Entry("cli.diff", "Compare two episodes call by call."),
     "note": Entry("cli.note", "Add a note to an episode or to one of its events."),
     "verdict": Entry("cli.verdict", "Judge an episode, or show how it was judged."),
+    "step": Entry("cli.step", "Step through an episode on the whole screen."),
+    "report": Entry("cli.report", "Write one or two episodes as one HTML page to mail."),
     "verify": Entry("cli.verify", "Check that the record is whole and unaltered."),
     "retract": Entry("cli.retract", "Take back a mistaken import."),
     "append": Entry("cli.append", "Append events from JSON lines on stdin."),

@@ -22,7 +22,7 @@ MAX_SEQ = 2**63 - 1
 MAX_SCHEMA = 2**31 - 1
 
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NO_BRACKETS = bytes(sorted(set(range(256)) - set(b"{[]}")))
 
 

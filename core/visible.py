@@ -1,10 +1,11 @@
-"""Texts made safe to look at: what would steer a terminal or turn a line around is written out."""
+"""Texts made fit to look at: what would steer a terminal or turn a line around is written out."""
 
 import re
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_ADDRESS = re.compile("(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -23,3 +24,8 @@ def _spell(character: str, lines: bool) -> str:
     return _NAMES.get(character) or (
         f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
     )
+
+
+def short(text: str) -> str:
+    """The text with each blob's address cut to its first digits, which tell it from its neighbours."""
+    return _ADDRESS.sub(r"\1…", text) if "sha256:" in text else text

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -24,9 +23,9 @@ from psycopg.pq import TransactionStatus
 from core.digest import event_digest
 from core.errors import DuplicateEvent, EventIdTaken, NotFound, TrajlogError, Unavailable, WrongExpectedVersion
 from core.event import Event, StoredEvent, check
-from eventlog import database, schema
+from eventlog import commit, database, schema
 from eventlog.log import Appended, Head
-from eventlog.pack import COLUMNS, HEADER, TRAILER, Packed, crc, pack
+from eventlog.pack import Packed, pack
 from eventlog.reader import Reader
 from eventlog.sealer import Tiles
 from eventlog.watchdog import end_stopped_writer
@@ -36,32 +35,15 @@ IDLE_IN_TRANSACTION_S = 10
 RECONNECT_AFTER_S = (0.1, 0.4, 1.0, 2.0, 4.0)
 BATCH_EVENTS = 10_000
 BATCH_BYTES = 32_000_000
-_COPY_CHUNK = 1 << 20
 
 _SETTINGS = (
     f"SET lock_timeout = '{LOCK_WAIT_S}s'; SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_S}s'; "
     "SET statement_timeout = 0; SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'"
 )
-_APPEND = (
-    "SELECT o_version, o_position FROM trajlog.append_event"
-    "(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b)"
-)
-_LOCK = "SELECT pg_advisory_xact_lock(trajlog.lock_key())"
 _LAST = "SELECT last_position, committed_at, seal FROM trajlog.segment ORDER BY last_position DESC LIMIT 1"
-_HEADS = "SELECT stream, version FROM trajlog.stream WHERE stream = ANY(%s)"
-_COPY = f"COPY trajlog.event ({COLUMNS}) FROM STDIN (FORMAT binary)"
-_NEW_HEADS = "INSERT INTO trajlog.stream SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[])"
-_MOVE_HEADS = (
-    "UPDATE trajlog.stream s SET version = n.version, last_position = n.last FROM "
-    "unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS n (stream, old, version, last) "
-    "WHERE s.stream = n.stream AND s.version = n.old"
-)
-_CLOSE = "SELECT trajlog.close_segment(%s, %s, NULL, NULL, NULL, NULL)"
 _KNOWN = (
     "SELECT uuid_send(event_id), stream, version, position, owner, digest FROM trajlog.event WHERE event_id = ANY(%s)"
 )
-_WRONG_EXPECTED_VERSION = "TL001"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 if TYPE_CHECKING:
     from eventlog.recorder import Recorder
@@ -100,9 +82,9 @@ class Ledger:
     def append(self, event: Event) -> Appended:
         check(event)
         digest = event_digest(event)
-        row = parameters(event, digest)
+        row = commit.parameters(event, digest)
         try:
-            version, position = self._write(lambda connection: _append(connection, row, event))
+            version, position = self._write(lambda connection: commit.append_one(connection, row, event))
         except (DuplicateEvent, WrongExpectedVersion) as error:
             return self._known([event], [digest], error)[event.event_id]
         return Appended(event.event_id, event.stream, version, position)
@@ -136,7 +118,7 @@ class Ledger:
         fresh: list[Appended] = []
         while batch.events:
             try:
-                fresh = self._write(partial(_commit, packed=batch))
+                fresh = self._write(partial(commit.commit_batch, packed=batch))
                 break
             except (DuplicateEvent, WrongExpectedVersion) as error:
                 known |= self._known(batch.events, batch.digests, error)
@@ -150,9 +132,8 @@ class Ledger:
     def _known(self, events: Sequence[Event], digests: Sequence[bytes], error: TrajlogError) -> dict[bytes, Appended]:
         """Where those of the events are that the log has already; raises `EventIdTaken` where an id
         stands for something else, and `error` where none is known and none repeated."""
-        ids = list({event.event_id for event in events})
-        with self.reader.borrow() as connection:
-            rows = connection.execute(_KNOWN, ([UUID(bytes=event_id) for event_id in ids],)).fetchall()
+        ids = list({UUID(bytes=event.event_id) for event in events})
+        rows = self._write(lambda connection: connection.execute(_KNOWN, (ids,)).fetchall())
         stored = {row[0]: row for row in rows}
         first: dict[bytes, bytes] = {}
         found: dict[bytes, Appended] = {}
@@ -263,60 +244,6 @@ class Ledger:
         return connection
 
 
-def _append(connection: database.Connection, row: tuple[Any, ...], event: Event) -> tuple[int, int]:
-    try:
-        found = connection.execute(_APPEND, row, prepare=True).fetchone()
-    except errors.UniqueViolation as error:
-        raise _constraint(error) from error
-    except psycopg.Error as error:
-        if error.sqlstate != _WRONG_EXPECTED_VERSION:
-            raise
-        actual = int(error.diag.message_detail or 0)
-        raise WrongExpectedVersion(event.stream, event.expected_version or 0, actual) from None
-    assert found is not None
-    return found[0], found[1]
-
-
-def _commit(connection: database.Connection, packed: Packed) -> list[Appended]:
-    try:
-        with connection.transaction():
-            connection.execute(_LOCK)
-            last = connection.execute(_LAST).fetchone()
-            first_position = last[0] + 1 if last else 1
-            old: dict[str, int] = dict(
-                connection.execute(_HEADS, (list({event.stream for event in packed.events}),)).fetchall()
-            )
-            heads, versions = _versions(packed.events, old)
-            packed.patch(first_position, versions)
-            with connection.cursor().copy(_COPY) as copy:
-                copy.write(HEADER)
-                rows = memoryview(packed.rows)
-                for start in range(0, len(rows), _COPY_CHUNK):
-                    copy.write(rows[start : start + _COPY_CHUNK])
-                copy.write(TRAILER)
-            _move_heads(connection, packed.events, old, heads, first_position)
-            connection.execute(_CLOSE, (first_position, first_position + len(versions) - 1))
-    except errors.UniqueViolation as error:
-        raise _constraint(error) from error
-    return [
-        Appended(event.event_id, event.stream, version, first_position + i)
-        for i, (event, version) in enumerate(zip(packed.events, versions, strict=True))
-    ]
-
-
-def _versions(events: Sequence[Event], old: dict[str, int]) -> tuple[dict[str, int], list[int]]:
-    """The streams' heads after these events, and each event's version. `WrongExpectedVersion`."""
-    heads = dict(old)
-    versions = []
-    for event in events:
-        head = heads.get(event.stream, 0)
-        if event.expected_version is not None and event.expected_version != head:
-            raise WrongExpectedVersion(event.stream, event.expected_version, head)
-        heads[event.stream] = head + 1
-        versions.append(head + 1)
-    return heads, versions
-
-
 def _batches(events: Iterable[Event], most: int) -> Iterator[list[Event]]:
     """Lists of at most `most` events and `BATCH_BYTES` of payload."""
     batch: list[Event] = []
@@ -344,37 +271,6 @@ def _answers(events: Sequence[Event], known: dict[bytes, Appended], fresh: list[
     return answers
 
 
-def _move_heads(
-    connection: database.Connection,
-    events: Sequence[Event],
-    old: dict[str, int],
-    heads: dict[str, int],
-    first_position: int,
-) -> None:
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for position, event in enumerate(events, first_position):
-        first.setdefault(event.stream, position)
-        last[event.stream] = position
-    new = [(s, heads[s], first[s], last[s]) for s in first if s not in old]
-    known = [(s, old[s], heads[s], last[s]) for s in first if s in old]
-    moved = 0
-    for query, rows in ((_NEW_HEADS, new), (_MOVE_HEADS, known)):
-        if rows:
-            moved += connection.execute(query, [list(column) for column in zip(*rows, strict=True)]).rowcount
-    if moved != len(first):
-        raise TrajlogError("a stream's head moved outside the log's lock", mend="run: trajlog verify")
-
-
-def _constraint(error: errors.UniqueViolation) -> TrajlogError:
-    """A named constraint as what it means to a writer."""
-    if error.diag.constraint_name == "event_event_id_key":
-        return DuplicateEvent("an event id is in the log already")
-    return TrajlogError(
-        f"the log's heads disagree with its events ({error.diag.constraint_name})", mend="run: trajlog verify"
-    )
-
-
 def _taken(event: Event) -> EventIdTaken:
     return EventIdTaken(
         f"event id {UUID(bytes=event.event_id)} stands for another event",
@@ -385,27 +281,3 @@ def _taken(event: Event) -> EventIdTaken:
 
 def _is_v7(event_id: bytes) -> bool:
     return event_id[6] >> 4 == 7
-
-
-def parameters(event: Event, digest: bytes) -> tuple[Any, ...]:
-    """The arguments of `trajlog.append_event`."""
-    return (
-        UUID(bytes=event.event_id),
-        UUID(bytes=event.run),
-        event.seq,
-        event.schema,
-        digest,
-        crc(event.body),
-        event.stream,
-        event.writer,
-        event.type,
-        None if event.occurred_at is None else _EPOCH + timedelta(microseconds=event.occurred_at),
-        event.actor,
-        event.owner,
-        event.key_id,
-        None if event.causation_id is None else UUID(bytes=event.causation_id),
-        event.correlation_id,
-        event.conversation,
-        event.body,
-        event.expected_version,
-    )

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from core.errors import BadRecord, NotFound
 from core.event import StoredEvent
-from eventlog.overlay import Drawn, Mark, marks, screen
+from eventlog import overlay
+from eventlog.overlay import Drawn, Mark
+from eventlog.screens import Screen, screen_of
 from eventlog.timeline import payload_of, step_of
 
 if TYPE_CHECKING:
@@ -25,11 +27,10 @@ HALO: Final = (255, 255, 255)
 
 
 class Seen(NamedTuple):
-    """A screen: the blob of its picture, the event it was seen in, and the actions taken on it."""
+    """A step's screen, the blob of its picture, and the actions taken on it."""
 
+    screen: Screen
     address: str
-    version: int
-    viewport: Json | None
     actions: list[Json]
     notes: list[str]
 
@@ -49,35 +50,35 @@ def seen(events: Sequence[StoredEvent], step: int, where: str) -> Seen:
     if not own:
         last = max((number for number in steps.values() if number is not None), default=0)
         raise NotFound(f"there is no step {step}: the last is {last}", where=where)
-    looks = {version: payload["feedback"] for version, payload in payloads.items() if _is_look(payload)}
+    shown = [screen for event in events if (screen := screen_of(event, payloads[event.version])) is not None]
     touches = {version: payload["action"] for version, payload in payloads.items() if _is_touch(payload)}
     acting = [version for version in own if version in touches]
     first = acting[0] if acting else _decided(events, own)
     since = max((version for version in touches if version < first), default=0)
-    before = [version for version in looks if since < version < first]
-    version = next((version for version in reversed(before) if _picture(looks[version])), None)
-    if version is None:
-        return _afterwards(looks, own, first, before, step, where)
-    following = min((at for at in looks if at > first), default=max(own) + 1)
-    actions = [touches[at] for at in acting if at < following]
-    notes = [] if len(actions) == len(acting) else ["the step goes on after another screen, which is not shown"]
-    return Seen(str(_picture(looks[version])), version, looks[version].get("viewport"), actions, notes)
+    before = [screen for screen in shown if since < screen.version < first]
+    for screen in reversed(before):
+        if screen.picture is not None:
+            following = min((other.version for other in shown if other.version > first), default=max(own) + 1)
+            actions = [touches[version] for version in acting if version < following]
+            notes = [] if len(actions) == len(acting) else ["the step goes on after another screen, not shown here"]
+            return Seen(screen, str(screen.picture["address"]), actions, notes)
+    for screen in shown:
+        if not before and screen.version in own and screen.version > first and screen.picture is not None:
+            notes = ["the only screen of this step is from after it was decided"]
+            return Seen(screen, str(screen.picture["address"]), [], notes)
+    flags = sorted({flag for screen in before for flag in screen.flags})
+    why = f" ({', '.join(flags)})" if flags else ""
+    raise NotFound(f"step {step} has no screenshot{why}", where=where)
 
 
 def draw(data: bytes, found: Seen, where: str) -> Picture:
     """The picture with its marks, as PNG. `BadRecord` where the bytes are no picture."""
     image = _opened(data, where)
-    on = screen(image.size, found.viewport)
-    drawn = [marks(action, on) for action in found.actions]
+    drawn = [_marks(action, found.screen, image.size) for action in found.actions]
     _draw(image, drawn)
     out = BytesIO()
     image.save(out, "PNG")
     return Picture(out.getvalue(), [*found.notes, *(note for one in drawn for note in one.notes)])
-
-
-def _is_look(payload: Json) -> bool:
-    feedback = payload.get("feedback")
-    return isinstance(feedback, dict) and feedback.get("kind") == "Observation"
 
 
 def _is_touch(payload: Json) -> bool:
@@ -92,21 +93,11 @@ def _decided(events: Sequence[StoredEvent], own: list[int]) -> int:
     return turns[-1] if turns else own[-1] + 1
 
 
-def _picture(look: Json) -> str | None:
-    """The address of an observation's picture: what its bytes were when it was stored."""
-    for blob in look.get("blobs", []):
-        if str(blob.get("media_type")).startswith("image/"):
-            return str(blob["address"])
-    return None
-
-
-def _afterwards(looks: dict[int, Json], own: list[int], first: int, before: list[int], step: int, where: str) -> Seen:
-    for version in own:
-        if version > first and version in looks and (address := _picture(looks[version])) and not before:
-            return Seen(address, version, None, [], ["the only screen of this step is from after it was decided"])
-    flags = sorted({flag for version in before for flag in looks[version].get("flags", [])})
-    why = f" ({', '.join(flags)})" if flags else ""
-    raise NotFound(f"step {step} has no screenshot{why}", where=where)
+def _marks(action: Json, on: Screen, size: tuple[int, int]) -> Drawn:
+    try:
+        return overlay.marks(action, overlay.screen(size, on.viewport))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return Drawn([], ["the action has another shape than its kind"])
 
 
 def _opened(data: bytes, where: str) -> "Image":

@@ -71,6 +71,7 @@ def test_the_wheel_is_installed_runs_and_is_upgraded(elsewhere: Path, tmp_path: 
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert {name.partition("/")[0] for name in names} == {*SHIPPED, "trajlog.py"}
     assert {f"{room}/py.typed" for room in SHIPPED} <= names
+    assert {f"eventlog/report/{file}" for file in ("page.html", "style.css", "script.js")} <= names
     assert not [name for name in names if "test_" in name or name.endswith(".pyc")]
 
     install(python, first)

@@ -122,8 +122,10 @@ def _pair(a: Call, b: Call, masks: tuple[str, ...], *, same: bool = False) -> Pa
 
 
 def _feedback(a: Any, b: Any, masks: tuple[str, ...]) -> list[Difference]:
+    if msgspec.json.encode(a) == msgspec.json.encode(b):
+        return []
     if a is None or b is None:
-        return [] if a is b else [Difference("$", absent="a", b=b) if a is None else Difference("$", a=a, absent="b")]
+        return [Difference("$", b=b, absent="a") if a is None else Difference("$", a=a, absent="b")]
     return list(differences(a, b, masks))
 
 

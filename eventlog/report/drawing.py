@@ -3,9 +3,7 @@
 The shapes are numbers and fixed words: nothing of an episode's texts is in them. Pure.
 """
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from html import escape
 from typing import Final, Literal
 
 import msgspec
@@ -61,39 +59,3 @@ def _arrow(start: Point, end: Point, radius: float, look: Look) -> Iterator[Shap
 
 def _pixels(at: Point, size: Size) -> Point:
     return round(at[0] * size.width, 2), round(at[1] * size.height, 2)
-
-
-_STYLES: Final[dict[Look, str]] = {
-    "ring": 'fill="none" stroke="#e5007d" stroke-width="{0}"',
-    "beyond": 'fill="none" stroke="#e5007d" stroke-width="{0}" stroke-dasharray="{1} {1}"',
-    "dot": 'fill="#e5007d"',
-    "way": 'fill="none" stroke="#e5007d" stroke-width="{0}" stroke-linecap="round"',
-    "head": 'fill="#e5007d" stroke="#e5007d" stroke-width="{0}" stroke-linejoin="round"',
-}
-
-
-def standalone(data: bytes, media_type: str, size: Size, marks: Iterable[Mark]) -> str:
-    """An SVG file with the screenshot inside and the marks over it."""
-    width, height = size
-    uri = f"data:{escape(media_type)};base64,{b64encode(data).decode('ascii')}"
-    stroke = round(0.006 * max(size), 1)
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
-        f'<image width="{width}" height="{height}" href="{uri}"/>',
-    ]
-    for shape in shapes(marks, size):
-        halo = f'fill="none" stroke="#fff" stroke-width="{stroke * 2:g}" stroke-linecap="round"'
-        if shape.look != "dot":
-            lines.append(f"<{_element(shape)} {halo}/>")
-        lines.append(f"<{_element(shape)} {_STYLES[shape.look].format(stroke, stroke * 2)}/>")
-    return "\n".join([*lines, "</svg>", ""])
-
-
-def _element(shape: Shape) -> str:
-    if shape.kind == "circle":
-        x, y, radius = shape.numbers
-        return f'circle cx="{x:g}" cy="{y:g}" r="{radius:g}"'
-    if shape.kind == "line":
-        x1, y1, x2, y2 = shape.numbers
-        return f'line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"'
-    return f'polygon points="{shape.points}"'

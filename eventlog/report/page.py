@@ -2,15 +2,16 @@
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from core.visible import visible
+from core.visible import short, visible
 from eventlog.comparison import Comparison, Side, compare
 from eventlog.comparison.rows import Row
 from eventlog.comparison.rows import rows as side_by_side
@@ -85,11 +86,13 @@ def _parted(compared: Compared | None) -> dict[str, int]:
     return {key: place.version for key, place in (("a", pair.a), ("b", pair.b)) if place is not None}
 
 
-def _template() -> Any:
+@cache
+def _template() -> Template:
     environment = Environment(
         autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["quoted"] = _quoted
+    environment.filters["short"] = short
     return environment.from_string(_source("page.html"))
 
 

@@ -12,10 +12,13 @@ from core.times import to_text
 from eventlog.report.shots import Shot, Shots, Text
 from eventlog.screens import Screen, blobs_in, screen_of
 from eventlog.timeline import lines, payload_of, step_of
-from eventlog.wording import Json, Line, fold, is_blob, show, unfolded
+from eventlog.wording import Json, Line, is_blob, show, unfolded
 
 SAID: Final = 600
 """Characters of what was said before it is folded."""
+
+LINES: Final = 12
+"""Lines of it."""
 
 SUMMARY: Final = 120
 """Characters of a folded text that stand in its summary."""
@@ -151,7 +154,7 @@ class _Timeline:
     def _row(self, line: Line) -> Row:
         event, payload = self._events[line.version], self._payloads[line.version]
         kind = _KINDS.get(event.type, "other")
-        before, after = self._pair_shots(line, payload)
+        earlier, later = self._pair_shots(line, payload)
         said, thought = _said(kind, payload)
         screen = self._screen(bisect_left(self._at, line.version), line.version)
         shown_at = self._shown_at.get(line.version)
@@ -170,8 +173,8 @@ class _Timeline:
             thought=thought,
             said=said,
             answer=answer,
-            before=before,
-            after=after,
+            before=earlier,
+            after=later,
             shots=[] if screen is None or shown_at is not None else self._shots.all(screen, "screen"),
             shown_at=shown_at,
             texts=[text for value in (payload, *answered) for text in _texts(value)],
@@ -183,8 +186,8 @@ class _Timeline:
         before, after = self._pairs.get(line.version, (None, None))
         action = payload.get("action")
         return (
-            before and self._shots.shot(before, "before", action),
-            after and self._shots.shot(after, "after"),
+            None if before is None else self._shots.shot(before, "before", action),
+            None if after is None else self._shots.shot(after, "after"),
         )
 
     def _answer(self, line: Line) -> Answer:
@@ -230,9 +233,11 @@ def _text(content: Any) -> str:
 
 
 def _folded(text: str, limit: int) -> Fold:
-    if len(text) <= limit and text.count("\n") < 12:
+    """The text, and a summary if it has more characters than `limit`, or many lines."""
+    if len(text) <= limit and text.count("\n") < LINES:
         return Fold(text)
-    return Fold(text, fold(" ".join(text[: SUMMARY * 4].split()), SUMMARY) if len(text) > SUMMARY else text)
+    start = " ".join(text[: SUMMARY * 4].split())[:SUMMARY]
+    return Fold(text, text if len(text) <= SUMMARY else f"{start}… (+{len(text) - len(start):,})")
 
 
 def _texts(payload: Any) -> Iterator[Text]:

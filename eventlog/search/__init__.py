@@ -27,8 +27,7 @@ _FIRST_PLACES: Final = 512
 _MOST_PLACES: Final = 8_192
 _PAGE_BYTES: Final = 8_000_000
 
-_PLACES = "SELECT e.position, octet_length(e.body) FROM trajlog.event e {join} WHERE {where} ORDER BY e.position DESC"
-_WITHIN = "JOIN unnest(%s::bigint[], %s::bigint[]) r (after, until) ON e.position > after AND e.position <= until"
+_PLACES = "SELECT e.position, octet_length(e.body) FROM trajlog.event e WHERE {where} ORDER BY e.position DESC"
 _EVENTS = (
     "SELECT position, stream, version, type, occurred_at, body FROM trajlog.event WHERE position = ANY(%s) "
     "ORDER BY position DESC"
@@ -138,21 +137,21 @@ class Search:
     def _places(self, progress: Progress) -> Iterator[tuple[int, int] | None]:
         """Each event's position and bytes; None where what was found is to be looked at."""
         if self._streams is not None:
-            yield from self._select("", ["e.stream = ANY(%s)"], [self._streams])
+            yield from self._select("e.stream = ANY(%s)", self._streams)
             yield None
             return
         total = sum(until - after for after, until in self._ranges)
         done = 0
         for some in _growing(self._ranges):
-            afters, untils = [after for after, _ in some], [until for _, until in some]
-            yield from self._select(_WITHIN, [], [afters, untils])
+            positions = [position for after, until in some for position in range(until, after, -1)]
+            yield from self._select("e.position = ANY(%s)", positions)
             yield None
-            done += sum(untils) - sum(afters)
+            done += len(positions)
             progress(done, total)
 
-    def _select(self, join: str, conditions: list[str], values: list[Any]) -> list[tuple[int, int]]:
-        query = _PLACES.format(join=join, where=" AND ".join([*conditions, *self._conditions]))
-        return self._connection.execute(query, [*values, *self._values]).fetchall()
+    def _select(self, condition: str, value: list[Any]) -> list[tuple[int, int]]:
+        query = _PLACES.format(where=" AND ".join([condition, *self._conditions]))
+        return self._connection.execute(query, [value, *self._values]).fetchall()
 
     def _few(self) -> list[str] | None:
         """The streams to look at, where their events are few."""

@@ -65,7 +65,8 @@ _MOVE = "UPDATE trajlog.projection SET position = %s, seal = %s WHERE name = 'gr
 NARROW: Final = f"""
 WITH hit AS (
     SELECT part, bit_and(substring(bits FROM first FOR {COLUMNS})) AS columns
-    FROM {PARTS} CROSS JOIN unnest(%s::int[], %s::int[]) AS needed (band, first) JOIN {BITS} USING (part, band)
+    FROM {PARTS} p CROSS JOIN unnest(%s::int[], %s::int[]) AS needed (band, first)
+    CROSS JOIN LATERAL (SELECT bits FROM {BITS} b WHERE b.part = p.part AND b.band = needed.band OFFSET 0) b
     GROUP BY part HAVING count(*) = %s
 )
 SELECT starts[i + 1] AS after, starts[i + 2] AS until

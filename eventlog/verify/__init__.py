@@ -25,7 +25,7 @@ __all__ = ["Problem", "Report", "verify", "verify_stream"]
 _FIRST = -(2**63)
 _LOG = (
     "SELECT b.*, s.stream, s.version, s.first_position, s.last_position FROM (SELECT "
-    "coalesce((SELECT min(position) FROM trajlog.event), 1), coalesce((SELECT max(position) FROM trajlog.event), 0), "
+    "coalesce((SELECT max(position) FROM trajlog.event), 0), "
     "coalesce((SELECT max(last_position) FROM trajlog.segment), 0), "
     "coalesce((SELECT max(index) FROM trajlog.merkle WHERE level = 0), -1)) b LEFT JOIN trajlog.stream s ON {which}"
 )
@@ -44,8 +44,8 @@ class _Extent:
 
     def __init__(self, connection: database.Connection, *stream: str) -> None:
         rows = connection.execute(_ONE if stream else _WHOLE, stream or None).fetchall()
-        self.first_event, self.last_event, self.last_segment, self.last_tile = rows[0][:4]
-        self.heads = {row[4]: Head(*row[5:]) for row in rows if row[4] is not None}
+        self.last_event, self.last_segment, self.last_tile = rows[0][:3]
+        self.heads = {row[3]: Head(*row[4:]) for row in rows if row[3] is not None}
 
 
 def verify(reader: Reader, *, since: int = 0, blobs: Blobs | None = None, progress: Progress | None = None) -> Report:

@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """`at` and `version` name an event; kind "head" is the head's own."""
+    """`at` and `version` name an event; kind "head" is the head's own. `lacks`: how many are missing."""
 
     kind: str
     at: int
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 class Verdict:
     """`named`: which version stood at a position that is known to be gone. `vacated`: positions that
-    are empty because their event stands elsewhere. `missing`: how many events nobody accounts for."""
+    are empty because their event stands elsewhere."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -45,7 +45,7 @@ class Verdict:
 
 
 class _Span:
-    """Between two events that follow each other: how many versions lack, and how many were found elsewhere."""
+    """Between two events that follow each other: how many versions lack."""
 
     def __init__(self, before: Place, after: Place) -> None:
         self.before = before
@@ -190,13 +190,7 @@ def _lacking(span: _Span, head: Head | None, gone: Sequence[float], verdict: Ver
     verdict.faults.append(Fault("missing", at, low, f"{what} gone", span.lacks))
 
 
-def _head(
-    kept: Sequence[Place],
-    head: Head,
-    whole: bool,
-    slack: int,
-    verdict: Verdict,
-) -> None:
+def _head(kept: Sequence[Place], head: Head, whole: bool, slack: int, verdict: Verdict) -> None:
     """Compare the head with the first and last of the events."""
     first, last = kept[0], kept[-1]
     moved = abs(head.last - last.position) > slack

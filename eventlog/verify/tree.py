@@ -4,7 +4,7 @@ The stored tile holds the leaf hashes as committed. Leaves that are not ours any
 are ours but were never committed, are matched at the end: what remains was lost, or put in.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from core.merkle import TILE, TILE_BITS, leaf_hash, split_tile, subtree_root
@@ -61,6 +61,7 @@ class Tree:
         self.version: dict[int, int] = {}
         self._taken: list[int] = []
         self._put: list[int] = []
+        self._shifts: list[int] = []
         self._revised: list[Row] = []
 
     def compare(self, index: int, fields: list[Fields], leaves: list[bytes], root: bytes) -> None:
@@ -138,6 +139,7 @@ class Tree:
             self.added.pop()
         self.added = [row for row in self.added if row.position > 0]
         self._put = [row.position for row in self.added]
+        self._shifts = [taken - i for i, taken in enumerate(self._taken)]
         for row in self.added:
             self._findings.event("inserted", row, "the tree has no such event")
         for index in self._stored:
@@ -155,11 +157,7 @@ class Tree:
         if not self._taken and not self._put:
             return position
         position -= bisect_left(self._put, position)
-        for taken in self._taken:
-            if taken > position:
-                break
-            position += 1
-        return position
+        return position + bisect_right(self._shifts, position)
 
     def _match(self) -> None:
         """Find the place of each event that came: under a leaf over the digest beside it, or under

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import append, reading
+from tests.bench import append, diff, grep, importing, reading, report
 from tests.bench.harness import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -14,6 +14,10 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "fold": reading.fold,
     "verify": reading.verification,
     "commands": reading.commands,
+    "import": importing.run,
+    "grep": grep.run,
+    "diff": diff.run,
+    "report": report.run,
 }
 
 

@@ -6,8 +6,9 @@ from itertools import islice
 from core.digest import event_digest
 from core.event import Event
 from eventlog import database
+from eventlog.commit import parameters
 from eventlog.embedded import Embedded
-from eventlog.ledger import Ledger, parameters
+from eventlog.ledger import Ledger
 from eventlog.pack import COLUMNS, HEADER, TRAILER, crc, pack
 from tests.bench.harness import Row, episodes, fresh, row, seconds, server
 

@@ -1,4 +1,7 @@
-"""The least a process can do to print what `ls --verdict fail` or `show` prints: import, connect, query."""
+"""The least a process can do to print what `ls --verdict fail` or `show` prints: import, connect, query.
+
+`start` is the part of it that every command shares.
+"""
 
 import sys
 
@@ -15,7 +18,9 @@ SHOW = "SELECT position, version, type, body FROM trajlog.event WHERE stream = %
 typer.Typer()
 what, url, episode = sys.argv[1:]
 with psycopg.connect(url, autocommit=True) as connection:
-    if what == "ls":
+    if what == "start":
+        print(connection.execute("SELECT 1").fetchone())
+    elif what == "ls":
         for row in connection.execute(LS):
             print(*row)
     else:

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from core.digest import event_digest
+from core.event import Event
 from core.merkle import Frontier, leaf_hash
 from eventlog import database
 from eventlog.embedded import Embedded
@@ -19,13 +21,13 @@ MANY = int(os.environ.get("TRAJLOG_BENCH_EVENTS", "1000000"))
 FEW = 10_000
 FOLDED = 300_000
 ROUNDS = 5
-_BARE = Path(__file__).with_name("bare.py")
+BARE = Path(__file__).with_name("bare.py")
 
 
 def fold() -> list[Row]:
     """Row `fold.episode`: events/s of the fold, checkpoint and rows included, against reading alone."""
     with server() as embedded:
-        url = _filled(embedded, "fold", FOLDED)
+        url = filled(embedded, "fold", FOLDED)
         ours, limit = [], []
         with Ledger(url) as log:
             for _ in range(ROUNDS):
@@ -39,7 +41,7 @@ def fold() -> list[Row]:
 def verification() -> list[Row]:
     """Row `verify`: events/s of verify against read + digest + tree of the same events."""
     with server() as embedded:
-        url = _filled(embedded, "verify", MANY)
+        url = filled(embedded, "verify", MANY)
         ours, limit = [], []
         with Ledger(url) as log:
             for _ in range(3):
@@ -60,12 +62,12 @@ def commands() -> list[Row]:
     """Rows `ls.process`, `show.process` (ms, against a bare process that prints the same rows) and
     `ls.scale`, `show.scale` (ms at a million events, against ten thousand)."""
     with server() as embedded:
-        many, few = _filled(embedded, "many", MANY), _filled(embedded, "few", FEW)
+        many, few = filled(embedded, "many", MANY), filled(embedded, "few", FEW)
         rows = []
         for name, arguments in (("ls", ["ls", "--verdict", "fail"]), ("show", ["show", _some_episode(many)])):
-            bare = _processes([sys.executable, str(_BARE), name, many, arguments[-1]])
-            ours = _processes([sys.executable, "-m", "cli", "--db", many, *arguments])
-            small = _processes([sys.executable, "-m", "cli", "--db", few, *arguments[:1], *_small(few, arguments)])
+            bare = processes([sys.executable, str(BARE), name, many, arguments[-1]])
+            ours = processes([sys.executable, "-m", "cli", "--db", many, *arguments])
+            small = processes([sys.executable, "-m", "cli", "--db", few, *arguments[:1], *_small(few, arguments)])
             rows += [row(f"{name}.process", ours, bare, "ms"), row(f"{name}.scale", ours, small, "ms")]
         return rows
 
@@ -81,21 +83,23 @@ def _some_episode(url: str) -> str:
     return str(found[0]).removeprefix("episode/")
 
 
-def _processes(command: list[str], rounds: int = 15) -> list[float]:
+def processes(command: list[str], rounds: int = 15, *, code: int = 0) -> list[float]:
     """Milliseconds of whole processes; the first, which warms the caches, is not counted."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment = {**kept, "PYTHONPATH": str(Path(__file__).parents[2]), "NO_COLOR": "1"}
 
     def once() -> None:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, env=environment)
+        assert done.returncode == code, command
 
     return [seconds(once) * 1000 for _ in range(rounds + 1)][1:]
 
 
-def _filled(embedded: Embedded, name: str, count: int) -> str:
+def filled(embedded: Embedded, name: str, count: int, events: Iterable[Event] | None = None) -> str:
+    """A database with so many events of the harness, or with these, folded and analysed; its URL."""
     url, owner = fresh(embedded, name)
     with Ledger(url) as log:
-        for _ in log.append_all(episodes(count)):
+        for _ in log.append_all(episodes(count) if events is None else events):
             pass
         log.seal()
         with log.reader.borrow() as connection:

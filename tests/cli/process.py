@@ -47,3 +47,39 @@ def on_a_terminal(command: list[str], variables: dict[str, str], *, columns: int
             shown += read
     os.close(parent)
     return process.returncode, shown.decode()
+
+
+def interact(
+    command: list[str], variables: dict[str, str], keys: list[str], *, size: tuple[int, int] = (80, 24)
+) -> tuple[int, str]:
+    """Run on a terminal and type `keys`, each once the screen has come to rest; the exit code and all
+    that was written to the terminal."""
+    import fcntl
+    import struct
+    import termios
+
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+    with subprocess.Popen(
+        command, stdin=child, stdout=child, stderr=child, env=variables, start_new_session=True
+    ) as process:
+        os.close(child)
+        shown = b""
+        waiting = list(keys)
+        while True:
+            drawn = b"\x1b[?1049h" in shown
+            if not select.select([parent], [], [], 1.0 if drawn and waiting else 60)[0]:
+                if not waiting:
+                    process.kill()
+                    break
+                os.write(parent, waiting.pop(0).encode())
+                continue
+            try:
+                read = os.read(parent, 65536)
+            except OSError:
+                break
+            if not read:
+                break
+            shown += read
+    os.close(parent)
+    return process.returncode, shown.decode(errors="replace")

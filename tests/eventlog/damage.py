@@ -69,26 +69,26 @@ class Damaged:
     """A log in a transaction that will be rolled back."""
 
     def __init__(self, connection: database.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def do(self, *statements: str) -> int:
         """Change what is stored; the number of rows that the last statement changed."""
         count = 0
         for statement in statements:
-            count = self._connection.execute(statement).rowcount
+            count = self.connection.execute(statement).rowcount
         return count
 
     def row(self, query: str) -> tuple[int, ...]:
         """One row of numbers."""
-        found = self._connection.execute(query).fetchone()
+        found = self.connection.execute(query).fetchone()
         assert found is not None
         return found
 
     def verify(self, *, since: int = 0, blobs: Blobs | None = None) -> Report:
-        return verify(Inside(self._connection), since=since, blobs=blobs)
+        return verify(Inside(self.connection), since=since, blobs=blobs)
 
     def verify_stream(self, stream: str) -> Report:
-        return verify_stream(Inside(self._connection), stream)
+        return verify_stream(Inside(self.connection), stream)
 
     def found(self, *, since: int = 0) -> list[tuple[str, int | None]]:
         """Kind and position of every problem."""

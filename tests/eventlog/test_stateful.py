@@ -137,6 +137,6 @@ def test_the_ledger_and_the_oracle_never_differ(database: Database) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples(20), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(12), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -171,9 +171,9 @@ def forge(log: Damaged, position: int) -> None:
     from eventlog.reader import event_of
     from tests.eventlog.damage import Inside
 
-    ((row,),) = list(Inside(log._connection).raw_pages(after=position - 1, until=position))
+    ((row,),) = list(Inside(log.connection).raw_pages(after=position - 1, until=position))
     forged = event_of((*row[:17], b'{"text":"forged"}'), 0)
-    log._connection.execute(
+    log.connection.execute(
         "UPDATE trajlog.event SET body = %s, digest = %s, crc = %s WHERE position = %s",
         (forged.body, event_digest(forged), crc(forged.body), position),
     )
@@ -226,7 +226,7 @@ def test_an_event_moved_to_another_place_in_its_stream(log: Damaged, region: str
     stream, _ = stream_at(log, a)
     places = [
         position
-        for (position,) in log._connection.execute(
+        for (position,) in log.connection.execute(
             f"SELECT position FROM trajlog.event WHERE stream = '{stream}' AND version >= {version} ORDER BY 1 LIMIT 4"
         )
     ]
@@ -291,7 +291,7 @@ def test_the_last_event_of_a_stream_moved_out_of_the_log(log: Damaged) -> None:
 
 
 def stream_at(log: Damaged, position: int) -> tuple[object, ...]:
-    found = log._connection.execute(f"SELECT stream, version FROM trajlog.event WHERE position = {position}").fetchone()
+    found = log.connection.execute(f"SELECT stream, version FROM trajlog.event WHERE position = {position}").fetchone()
     assert found is not None
     return found
 
@@ -435,12 +435,12 @@ def insert(log: Damaged, position: int, stream: str, version: int) -> None:
     """Put in an event that is sound in itself."""
     from core.digest import event_digest
     from core.identity import uuid7
-    from eventlog.ledger import parameters
+    from eventlog.commit import parameters
     from eventlog.testing import an_event
 
     event = an_event(stream, run=uuid7(), body=b'{"text":"forged"}')
     columns = (position, version, *parameters(event, event_digest(event))[:-1])
-    log._connection.execute(f"INSERT INTO trajlog.event VALUES ({', '.join(['%s'] * 19)})", columns)
+    log.connection.execute(f"INSERT INTO trajlog.event VALUES ({', '.join(['%s'] * 19)})", columns)
 
 
 def open_up(log: Damaged, position: int) -> None:

@@ -88,7 +88,7 @@ def cells(table: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[tuple[s
 
 def change(log: Damaged, table: str, column: str, value: Any, row: int) -> list[tuple[str, int | None]] | None:
     """What is found once the cell is changed; None where it could not be, or was so already."""
-    connection = log._connection
+    connection = log.connection
     connection.execute("SAVEPOINT cell")
     try:
         changed = connection.execute(
@@ -149,7 +149,7 @@ def test_any_changed_cell_of_a_tile_is_found(log: Damaged, cell: tuple[str, Any]
 @quickly
 @given(table=st.sampled_from(["event", "segment", "stream", "merkle"]), row=st.integers(0, HEAD - 1))
 def test_any_deleted_row_is_found(log: Damaged, table: str, row: int) -> None:
-    connection = log._connection
+    connection = log.connection
     connection.execute("SAVEPOINT row")
     deleted = connection.execute(
         f"DELETE FROM trajlog.{table} WHERE ctid = "

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from eventlog import database as databases_module
-from eventlog.ledger import _COPY, _LOCK
+from eventlog.commit import COPY, LOCK
 from eventlog.pack import HEADER, pack
 from eventlog.testing import an_event
 from eventlog.watchdog import LOOK_EVERY_S, end_stopped_writer
@@ -35,7 +35,7 @@ def holding(url: str) -> Iterator[databases_module.Connection]:
     """A connection that holds the log's lock, in a transaction."""
     connection = databases_module.connect(url, autocommit=False)
     try:
-        connection.execute(_LOCK)
+        connection.execute(LOCK)
         yield connection
     finally:
         connection.close()
@@ -44,7 +44,7 @@ def holding(url: str) -> Iterator[databases_module.Connection]:
 @contextmanager
 def copying(connection: databases_module.Connection) -> Iterator[psycopg.Copy]:
     """Inside COPY, with the header sent; given up in the end."""
-    with suppress(psycopg.Error, GivenUp), connection.cursor().copy(_COPY) as copy:
+    with suppress(psycopg.Error, GivenUp), connection.cursor().copy(COPY) as copy:
         copy.write(HEADER)
         connection.pgconn.flush()
         yield copy
@@ -137,7 +137,7 @@ def test_a_writer_in_a_new_transaction_is_another(database: Database, monkeypatc
             started.set()
             batches.close()
             connection.rollback()
-            connection.execute(_LOCK)
+            connection.execute(LOCK)
             batches.enter_context(copying(connection))
             time.sleep(0.2)
 
