@@ -64,7 +64,7 @@ def _findings(sources: "list[Source]") -> Iterator[dict[str, Any]]:
     from msgspec.structs import asdict
 
     from eventlog.interchange import Rejected
-    from eventlog.interchange.atif_lint import lint as check
+    from eventlog.interchange.atif.lint import lint as check
     from eventlog.interchange.records import records
 
     for source in sources:

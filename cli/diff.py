@@ -11,11 +11,10 @@ from cli.terminal import columns, cut, width
 from core.errors import UsageError
 
 if TYPE_CHECKING:
-    from core.event import StoredEvent
     from eventlog.comparison import Comparison, Side
+    from eventlog.comparison.calls import Record
     from eventlog.comparison.rows import Row
     from eventlog.database import Connection
-    from eventlog.log import Log
 
 _COLOURS = {"~": "yellow", "!": "yellow", "-": "red", "+": "green"}
 _WIDEST = 100
@@ -59,16 +58,14 @@ def diff(
     state: the same or null}]}.
     """
     from cli.reading import reading
-    from eventlog.comparison import compare
+    from eventlog.comparison import compare, recorded
 
     if other is not None and against is not None:
         raise UsageError("two episodes to compare with", where="diff", mend="give EP2 or --against, not both")
     masks = _masks(mask)
-    with settings().open() as log:
-        with reading(log) as connection:
-            sides = [_side(connection, name) for name in _names(log, connection, episode, other or against, masks)]
-        head = log.head().position
-        a, b = (list(log.read(f"episode/{side.episode}", as_of=head)) for side in sides)
+    with settings().open() as log, reading(log) as connection:
+        sides = [_side(connection, name) for name in _names(connection, episode, other or against, masks)]
+        a, b = recorded(connection, *(side.episode for side in sides))
     found = compare((sides[0], a), (sides[1], b), masks)
     if json:
         print_json(found)
@@ -88,9 +85,7 @@ def _masks(mask: str | None) -> tuple[str, ...]:
     return names
 
 
-def _names(
-    log: "Log", connection: "Connection", episode: str, other: str | None, masks: tuple[str, ...]
-) -> tuple[str, str]:
+def _names(connection: "Connection", episode: str, other: str | None, masks: tuple[str, ...]) -> tuple[str, str]:
     from cli.progress import Progress
     from eventlog.comparison.passing import CANDIDATES, closest
 
@@ -98,7 +93,7 @@ def _names(
     if other not in (None, "pass"):
         return ours, _whole(connection, other or "")
     with Progress("looking for the closest episode that passed", total=CANDIDATES, unit="episodes") as bar:
-        theirs = closest(log, connection, ours, masks, bar.update)
+        theirs = closest(connection, ours, masks, bar.update)
     note(f"compared with {theirs}, which passed")
     return ours, theirs
 
@@ -120,7 +115,7 @@ def _side(connection: "Connection", episode: str) -> "Side":
     return Side(episode, **row)
 
 
-def _print(found: "Comparison", a: list["StoredEvent"], b: list["StoredEvent"], whole: bool) -> None:
+def _print(found: "Comparison", a: list["Record"], b: list["Record"], whole: bool) -> None:
     from eventlog.comparison.rows import rows
 
     for name, side in (("a", found.a), ("b", found.b)):

@@ -15,8 +15,8 @@ from core.errors import BadRecord, Corrupt, NotFound, UsageError
 if TYPE_CHECKING:
     from core.event import StoredEvent
     from eventlog.database import Connection
-    from eventlog.interchange.export import Exporter, Library
-    from eventlog.interchange.outlet import Outlet
+    from eventlog.interchange.export.exporter import Exporter, Library
+    from eventlog.interchange.export.outlet import Outlet
     from eventlog.log import Log
     from eventlog.views.listing import Filters
 
@@ -63,7 +63,7 @@ def export(
     sub-agents' episodes that went out in the file of another.
     """
     from cli.reading import reading
-    from eventlog.interchange.export import find
+    from eventlog.interchange.export.exporter import find
 
     chosen = options.filters(
         task=task,
@@ -198,13 +198,13 @@ class _Export:
             return None
 
     def _library(self, place: "Outlet | None") -> "Library":
-        from eventlog.interchange.export import Library
+        from eventlog.interchange.export.exporter import Library
 
         library = Library(self._fetch, events=self._child, bare=self.bare)
         return library if place is None else library._replace(image=place.image)
 
     def _outlet(self, ids: list[str], out: str | None, force: bool) -> "AbstractContextManager[Outlet | None]":
-        from eventlog.interchange.outlet import outlet
+        from eventlog.interchange.export.outlet import outlet
 
         if out is None:
             return nullcontext()

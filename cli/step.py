@@ -120,7 +120,7 @@ def _against(log: "Log", walk: "Walk") -> "Against":
     from eventlog.views import listing, reading
 
     with reading(log) as connection:
-        other = closest(log, connection, walk.episode)
+        other = closest(connection, walk.episode)
         rows = [listing.episode(connection, name, ("task", "end", "verdict")) or {} for name in (walk.episode, other)]
     events = list(log.read(f"episode/{other}"))
     found = compare((Side(walk.episode, **rows[0]), walk.events), (Side(other, **rows[1]), events))

@@ -3,7 +3,7 @@
 These run on the writing connection; what they raise leaves the log as it was.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -34,7 +34,9 @@ _MOVE_HEADS = (
 _CLOSE = "SELECT trajlog.close_segment(%s, %s, NULL, NULL, NULL, NULL)"
 _WRONG_EXPECTED_VERSION = "TL001"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_COPY_CHUNK = 1 << 20
+_COPY_CHUNK = 1 << 18
+
+Meanwhile = Callable[[], bool]
 
 
 def append_one(connection: Connection, row: tuple[Any, ...], event: Event) -> tuple[int, int]:
@@ -53,8 +55,11 @@ def append_one(connection: Connection, row: tuple[Any, ...], event: Event) -> tu
     return found[0], found[1]
 
 
-def commit_batch(connection: Connection, packed: Packed) -> list[Appended]:
-    """Commit a packed batch as one segment. `DuplicateEvent`, `WrongExpectedVersion`."""
+def commit_batch(connection: Connection, packed: Packed, meanwhile: Meanwhile | None = None) -> list[Appended]:
+    """Commit a packed batch as one segment. `DuplicateEvent`, `WrongExpectedVersion`.
+
+    `meanwhile` is called whenever the server has more than it can take, until it answers False.
+    """
     try:
         with connection.transaction():
             connection.execute(LOCK)
@@ -65,12 +70,7 @@ def commit_batch(connection: Connection, packed: Packed) -> list[Appended]:
             )
             heads, versions = _versions(packed.events, old)
             packed.patch(first_position, versions)
-            with connection.cursor().copy(COPY) as copy:
-                copy.write(HEADER)
-                rows = memoryview(packed.rows)
-                for start in range(0, len(rows), _COPY_CHUNK):
-                    copy.write(rows[start : start + _COPY_CHUNK])
-                copy.write(TRAILER)
+            _copy(connection, packed.rows, meanwhile)
             _move_heads(connection, packed.events, old, heads, first_position)
             connection.execute(_CLOSE, (first_position, first_position + len(versions) - 1))
     except errors.UniqueViolation as error:
@@ -79,6 +79,17 @@ def commit_batch(connection: Connection, packed: Packed) -> list[Appended]:
         Appended(event.event_id, event.stream, version, first_position + i)
         for i, (event, version) in enumerate(zip(packed.events, versions, strict=True))
     ]
+
+
+def _copy(connection: Connection, rows: bytearray, meanwhile: Meanwhile | None) -> None:
+    with connection.cursor().copy(COPY) as copy:
+        copy.write(HEADER)
+        view = memoryview(rows)
+        for start in range(0, len(view), _COPY_CHUNK):
+            copy.write(view[start : start + _COPY_CHUNK])  # queued: what the socket does not take yet waits
+            while meanwhile and connection.pgconn.flush() and meanwhile():
+                pass
+        copy.write(TRAILER)
 
 
 def _versions(events: Sequence[Event], old: dict[str, int]) -> tuple[dict[str, int], list[int]]:

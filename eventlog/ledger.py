@@ -8,7 +8,6 @@ it only positions and versions are settled, rows copied, heads moved and the seg
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from core.digest import event_digest
 from core.errors import DuplicateEvent, EventIdTaken, NotFound, TrajlogError, Unavailable, WrongExpectedVersion
 from core.event import Event, StoredEvent, check
 from eventlog import commit, database, schema
+from eventlog.ahead import BATCH_EVENTS, Ahead
 from eventlog.log import Appended, Head
 from eventlog.pack import Packed, pack
 from eventlog.reader import Reader
@@ -33,8 +33,6 @@ from eventlog.watchdog import end_stopped_writer
 LOCK_WAIT_S = 2
 IDLE_IN_TRANSACTION_S = 10
 RECONNECT_AFTER_S = (0.1, 0.4, 1.0, 2.0, 4.0)
-BATCH_EVENTS = 10_000
-BATCH_BYTES = 32_000_000
 
 _SETTINGS = (
     f"SET lock_timeout = '{LOCK_WAIT_S}s'; SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_S}s'; "
@@ -95,22 +93,11 @@ class Ledger:
     def append_all(self, events: Iterable[Event], *, batch: int = BATCH_EVENTS) -> Iterator[list[Appended]]:
         """Commit any number of events, `batch` a segment: the answers of each commit in turn. The next
         batch is packed while the database takes the last. What was answered stands if a later one fails."""
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trajlog-commit") as sender:
-            pending: Future[list[Appended]] | None = None
-            try:
-                for packed in map(pack, _batches(events, batch)):
-                    if pending is not None:
-                        done, pending = pending, None
-                        yield done.result()
-                    pending = sender.submit(self.commit, packed)
-            except Exception:
-                if pending is not None:
-                    yield pending.result()
-                raise
-            if pending is not None:
-                yield pending.result()
+        ahead = Ahead(events, batch)
+        while packed := ahead.batch():
+            yield self.commit(packed, ahead.some)
 
-    def commit(self, packed: Packed) -> list[Appended]:
+    def commit(self, packed: Packed, meanwhile: "commit.Meanwhile | None" = None) -> list[Appended]:
         """Commit a packed batch as one segment, all or nothing. Events that the log has already, or
         that the batch repeats, are left out and answered as duplicates, whatever they expected."""
         events, batch = packed.events, packed
@@ -118,7 +105,7 @@ class Ledger:
         fresh: list[Appended] = []
         while batch.events:
             try:
-                fresh = self._write(partial(commit.commit_batch, packed=batch))
+                fresh = self._write(partial(commit.commit_batch, packed=batch, meanwhile=meanwhile))
                 break
             except (DuplicateEvent, WrongExpectedVersion) as error:
                 known |= self._known(batch.events, batch.digests, error)
@@ -242,20 +229,6 @@ class Ledger:
             connection.execute(_SETTINGS)
         self._connection = connection
         return connection
-
-
-def _batches(events: Iterable[Event], most: int) -> Iterator[list[Event]]:
-    """Lists of at most `most` events and `BATCH_BYTES` of payload."""
-    batch: list[Event] = []
-    size = 0
-    for event in events:
-        batch.append(event)
-        size += len(event.body)
-        if len(batch) == most or size > BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _answers(events: Sequence[Event], known: dict[bytes, Appended], fresh: list[Appended]) -> list[Appended]:

@@ -4,7 +4,7 @@ Rows are packed before the log's lock is taken; position and version are the two
 columns, whose place in the bytes is kept, and are patched in under the lock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final
@@ -52,42 +52,61 @@ class Packed:
             position += 1
 
 
+class Packer:
+    """A batch in the making: `size` is its rows' bytes so far."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.size = 0
+        self._digests: list[bytes] = []
+        self._rows: list[bytes] = []
+        self._starts: list[int] = []
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Check every event at the door, digest it and pack its row. `BadEvent`, `BatchTooLarge`."""
+        first, at = _FIRST.pack, self.size
+        taken, digests, rows, starts = self.events, self._digests, self._rows, self._starts
+        for event in events:
+            check(event)
+            digest = event_digest(event)
+            body = event.body
+            occurred_at, causation_id = event.occurred_at, event.causation_id
+            row = b"".join(
+                (
+                    first(
+                        19, 8, 0, 8, 0, 16, event.event_id, 16, event.run, 8, event.seq, 4, event.schema,
+                        32, digest, 4, crc32(body),
+                    ),
+                    _texts(event.stream, event.writer, event.type),
+                    _NULL if occurred_at is None else _I64(8, occurred_at - EPOCH_SHIFT),
+                    _texts(event.actor, event.owner, event.key_id),
+                    _NULL if causation_id is None else b"\0\0\0\x10" + causation_id,
+                    _texts(event.correlation_id, event.conversation),
+                    _LEN(len(body)),
+                    body,
+                )
+            )  # fmt: skip
+            taken.append(event)
+            digests.append(digest)
+            rows.append(row)
+            starts.append(at)
+            at += len(row)
+            self.size = at
+            if at > MAX_BATCH_BYTES:
+                raise BatchTooLarge(f"more than {MAX_BATCH_BYTES:,} bytes in one commit", mend="split it")
+
+    def packed(self) -> Packed:
+        """The batch."""
+        return Packed(self.events, self._digests, bytearray(b"".join(self._rows)), self._starts)
+
+
 def pack(events: Sequence[Event]) -> Packed:
-    """Check every event at the door, digest it and pack its row. `BadEvent`, `BatchTooLarge`."""
+    """A batch of these events. `BadEvent`, `BatchTooLarge`."""
     if len(events) > MAX_BATCH_EVENTS:
         raise BatchTooLarge(f"{len(events):,} events in one commit, more than {MAX_BATCH_EVENTS:,}", mend="split it")
-    parts: list[bytes] = []
-    digests: list[bytes] = []
-    starts: list[int] = []
-    at = 0
-    first = _FIRST.pack
-    for event in events:
-        check(event)
-        digest = event_digest(event)
-        body = event.body
-        occurred_at, causation_id = event.occurred_at, event.causation_id
-        row = b"".join(
-            (
-                first(
-                    19, 8, 0, 8, 0, 16, event.event_id, 16, event.run, 8, event.seq, 4, event.schema,
-                    32, digest, 4, crc32(body),
-                ),
-                _texts(event.stream, event.writer, event.type),
-                _NULL if occurred_at is None else _I64(8, occurred_at - EPOCH_SHIFT),
-                _texts(event.actor, event.owner, event.key_id),
-                _NULL if causation_id is None else b"\0\0\0\x10" + causation_id,
-                _texts(event.correlation_id, event.conversation),
-                _LEN(len(body)),
-                body,
-            )
-        )  # fmt: skip
-        parts.append(row)
-        digests.append(digest)
-        starts.append(at)
-        at += len(row)
-        if at > MAX_BATCH_BYTES:
-            raise BatchTooLarge(f"more than {MAX_BATCH_BYTES:,} bytes in one commit", mend="split it")
-    return Packed(events, digests, bytearray(b"".join(parts)), starts)
+    packer = Packer()
+    packer.take(events)
+    return packer.packed()
 
 
 @lru_cache(maxsize=65_536)

@@ -6,11 +6,25 @@ was recorded, control characters too.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import msgspec
 
 from core.event import StoredEvent
 from eventlog.wording import WHOLE, WORDS, Json, Line, fold
+
+
+class Told(Protocol):
+    """What a line is made of: an event, or what was read of one."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def body(self) -> bytes: ...
 
 
 def lines(events: Iterable[StoredEvent], *, first: int = 1) -> Iterator[Line]:
@@ -32,7 +46,7 @@ def lines(events: Iterable[StoredEvent], *, first: int = 1) -> Iterator[Line]:
     yield from shown
 
 
-def line(event: StoredEvent, payload: Json | None = None) -> Line:
+def line(event: Told, payload: Json | None = None) -> Line:
     """One event as a line of its own."""
     payload = payload_of(event) if payload is None else payload
     drawn = Line(event.version, step_of(payload), event.type)
@@ -46,7 +60,7 @@ def line(event: StoredEvent, payload: Json | None = None) -> Line:
     return Line(event.version, step_of(payload), f"{event.type} {fold(event.body.decode(), WHOLE)}")
 
 
-def payload_of(event: StoredEvent) -> Json:
+def payload_of(event: Told) -> Json:
     """The payload as plain values."""
     payload: Json = msgspec.json.decode(event.body)
     return payload

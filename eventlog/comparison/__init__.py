@@ -5,16 +5,16 @@ between, those of the same name: their arguments are compared path by path. Pure
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from core.event import StoredEvent
 from eventlog.comparison.align import common
-from eventlog.comparison.calls import Call, calls_of
+from eventlog.comparison.calls import Call, calls_of, recorded
 from eventlog.comparison.differences import Difference, differences
+from eventlog.timeline import Told
 
-__all__ = ["Call", "Comparison", "Difference", "Pair", "Place", "Side", "align", "calls_of", "compare"]
+__all__ = ["Call", "Comparison", "Difference", "Pair", "Place", "Side", "align", "calls_of", "compare", "recorded"]
 
 Kind = Literal[
     "same",  # equal, to the last byte that is compared
@@ -70,9 +70,7 @@ class Comparison(msgspec.Struct, frozen=True):
     pairs: list[Pair]
 
 
-def compare(
-    a: tuple[Side, Iterable[StoredEvent]], b: tuple[Side, Iterable[StoredEvent]], masks: tuple[str, ...] = ()
-) -> Comparison:
+def compare(a: tuple[Side, Iterable[Told]], b: tuple[Side, Iterable[Told]], masks: tuple[str, ...] = ()) -> Comparison:
     """Compare two episodes, given each one's side and events; `masks` name what is not compared."""
     return align((a[0], calls_of(a[1])), (b[0], calls_of(b[1])), masks)
 
@@ -113,7 +111,7 @@ def _between(ours: list[Call], theirs: list[Call], masks: tuple[str, ...]) -> li
 
 def _pair(a: Call, b: Call, masks: tuple[str, ...], *, same: bool = False) -> Pair:
     arguments = [] if same else list(differences(a.arguments, b.arguments, masks))
-    feedback = _feedback(a.feedback, b.feedback, masks)
+    feedback = _feedback(a, b, masks)
     state = None
     if a.state is not None and b.state is not None and a.state != b.state:
         state = Difference("$", a.state, b.state)
@@ -121,12 +119,14 @@ def _pair(a: Call, b: Call, masks: tuple[str, ...], *, same: bool = False) -> Pa
     return Pair(kind, a.name, _place(a), _place(b), arguments, feedback, state)
 
 
-def _feedback(a: Any, b: Any, masks: tuple[str, ...]) -> list[Difference]:
-    if msgspec.json.encode(a) == msgspec.json.encode(b):
+def _feedback(a: Call, b: Call, masks: tuple[str, ...]) -> list[Difference]:
+    if a.raw == b.raw:
         return []
-    if a is None or b is None:
-        return [Difference("$", b=b, absent="a") if a is None else Difference("$", a=a, absent="b")]
-    return list(differences(a, b, masks))
+    if not a.raw:
+        return [Difference("$", b=b.feedback, absent="a")]
+    if not b.raw:
+        return [Difference("$", a=a.feedback, absent="b")]
+    return list(differences(a.feedback, b.feedback, masks))
 
 
 def _place(call: Call) -> Place:

@@ -5,11 +5,10 @@ from typing import Final
 
 from core.errors import NotFound
 from eventlog.comparison.align import common
-from eventlog.comparison.calls import calls_of
+from eventlog.comparison.calls import calls_of, recorded
 from eventlog.database import Connection
-from eventlog.log import Log
 from eventlog.projection import table
-from eventlog.views import EPISODES, PREFIX
+from eventlog.views import EPISODES
 
 CANDIDATES: Final = 50
 """How many passing episodes are looked at: those of the same source and environment first, the newest of them."""
@@ -23,7 +22,6 @@ _PASSING = (
 
 
 def closest(
-    log: Log,
     connection: Connection,
     episode: str,
     masks: tuple[str, ...] = (),
@@ -39,12 +37,16 @@ def closest(
         raise NotFound(f"no other episode of task {task} has passed", where=episode, mend="name a second one")
     if len(found) == 1:
         return str(found[0][0])
-    ours = [call.key(masks) for call in calls_of(log.read(PREFIX + episode))]
+    ours = _keys(connection, episode, masks)
     best, most = found[0][0], -1
     for done, (candidate, _) in enumerate(found):
-        theirs = [call.key(masks) for call in calls_of(log.read(PREFIX + candidate))]
-        shared = len(common(ours, theirs))
+        shared = len(common(ours, _keys(connection, candidate, masks)))
         if shared > most:
             best, most = candidate, shared
         progress(done + 1)
     return str(best)
+
+
+def _keys(connection: Connection, episode: str, masks: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    (events,) = recorded(connection, episode)
+    return [call.key(masks) for call in calls_of(events)]

@@ -4,14 +4,13 @@ A call's cell begins with its version, so that it can be quoted (EP@N). Values a
 runs of calls that are the same. Pure: texts still hold what was recorded, control characters too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from core.event import StoredEvent
 from eventlog.comparison import Comparison, Difference, Pair, Place
-from eventlog.timeline import line
+from eventlog.timeline import Told, line
 from eventlog.wording import show
 
 MARKS: Final = {"same": " ", "arguments": "~", "feedback": "!", "state": "!", "only_a": "-", "only_b": "+"}
@@ -34,6 +33,9 @@ PLACES: Final = 8
 NOTHING: Final = "(nothing)"
 
 
+Events = Mapping[int, Told]
+
+
 class Row(msgspec.Struct, frozen=True):
     """`a` and `b` side by side under `mark`; with `wide`, `a` goes across both."""
 
@@ -43,22 +45,20 @@ class Row(msgspec.Struct, frozen=True):
     wide: bool = False
 
 
-def rows(
-    found: Comparison, a: Sequence[StoredEvent], b: Sequence[StoredEvent], *, whole: bool = False
-) -> Iterator[Row]:
-    """The rows of a comparison; `a` and `b` are the episodes' events from the first on. `whole`: the
-    calls that are the same, too."""
+def rows(found: Comparison, a: Iterable[Told], b: Iterable[Told], *, whole: bool = False) -> Iterator[Row]:
+    """The rows of a comparison of these events. `whole`: the calls that are the same, too."""
+    ours, theirs = ({event.version: event for event in events} for events in (a, b))
     hidden: list[Pair] = []
     for index, pair in enumerate(found.pairs):
         if not whole and _far(found.pairs, index):
             hidden.append(pair)
             continue
-        yield from _folded(hidden, a, b)
+        yield from _folded(hidden, ours, theirs)
         hidden = []
         if index == found.first_divergence:
             yield Row(" ", f"first divergence: {WORDS[pair.kind]}", wide=True)
-        yield from _pair(pair, a, b)
-    yield from _folded(hidden, a, b)
+        yield from _pair(pair, ours, theirs)
+    yield from _folded(hidden, ours, theirs)
     for name, left, right in (("end", found.a.end, found.b.end), ("verdict", found.a.verdict, found.b.verdict)):
         yield Row("~" if left != right else " ", f"{name} {left or '-'}", f"{name} {right or '-'}")
 
@@ -69,7 +69,7 @@ def _far(pairs: Sequence[Pair], index: int) -> bool:
     return all(pair.kind == "same" for pair in near)
 
 
-def _folded(hidden: list[Pair], a: Sequence[StoredEvent], b: Sequence[StoredEvent]) -> Iterator[Row]:
+def _folded(hidden: list[Pair], a: Events, b: Events) -> Iterator[Row]:
     if len(hidden) < 2:
         for pair in hidden:
             yield from _pair(pair, a, b)
@@ -80,7 +80,7 @@ def _folded(hidden: list[Pair], a: Sequence[StoredEvent], b: Sequence[StoredEven
     yield Row(" ", f"… {len(hidden):,} calls the same, {left}", f"… {right}")
 
 
-def _pair(pair: Pair, a: Sequence[StoredEvent], b: Sequence[StoredEvent]) -> Iterator[Row]:
+def _pair(pair: Pair, a: Events, b: Events) -> Iterator[Row]:
     alone = pair.a is None or pair.b is None
     yield Row(MARKS[pair.kind], _call(pair.a, a, alone), _call(pair.b, b, alone))
     yield from _differences(pair.arguments, "")
@@ -101,16 +101,16 @@ def _differences(found: list[Difference], arrow: str) -> Iterator[Row]:
         yield Row(" ", f"  {arrow}… {len(found) - PLACES:,} more places", "")
 
 
-def _call(place: Place | None, events: Sequence[StoredEvent], alone: bool) -> str:
+def _call(place: Place | None, events: Events, alone: bool) -> str:
     if place is None:
         return ""
-    said = f"@{place.version} {line(events[place.version - 1]).action}"
+    said = f"@{place.version} {line(events[place.version]).action}"
     return f"{said} {_answer(place, events).strip()}" if alone else said
 
 
-def _answer(place: Place | None, events: Sequence[StoredEvent]) -> str:
+def _answer(place: Place | None, events: Events) -> str:
     if place is None:
         return ""
     if place.answer is None:
         return f"  → {NOTHING}"
-    return f"  → {line(events[place.answer - 1]).action} @{place.answer}"
+    return f"  → {line(events[place.answer]).action} @{place.answer}"

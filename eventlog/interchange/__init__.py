@@ -36,14 +36,14 @@ __all__ = [
 GROUP = "trajlog.importers"
 
 FORMATS: dict[str, str] = {
-    "android-control": "eventlog.interchange.android_control:AndroidControl",
-    "atif": "eventlog.interchange.atif:Atif",
-    "mini-swe-agent": "eventlog.interchange.mini_swe_agent:MiniSweAgent",
-    "swe-agent": "eventlog.interchange.swe_agent:SweAgent",
-    "inspect": "eventlog.interchange.inspect_log:Inspect",
-    "langfuse": "eventlog.interchange.langfuse:Langfuse",
-    "otlp": "eventlog.interchange.otlp:Otlp",
-    "openai": "eventlog.interchange.openai_chat:OpenAIChat",
+    "android-control": "eventlog.interchange.android_control.importer:AndroidControl",
+    "atif": "eventlog.interchange.atif.importer:Atif",
+    "mini-swe-agent": "eventlog.interchange.swe.mini:MiniSweAgent",
+    "swe-agent": "eventlog.interchange.swe.agent:SweAgent",
+    "inspect": "eventlog.interchange.inspect.importer:Inspect",
+    "langfuse": "eventlog.interchange.langfuse.importer:Langfuse",
+    "otlp": "eventlog.interchange.otlp.importer:Otlp",
+    "openai": "eventlog.interchange.openai.importer:OpenAIChat",
     "tau-bench": "eventlog.interchange.tau_bench:TauBench",
 }
 

@@ -36,7 +36,7 @@ from core.vocabulary.episode import (
     VerificationRecorded,
 )
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Record
-from eventlog.interchange.messages import Calls, Fields, joined, tool_call, tool_value
+from eventlog.interchange.mapping.messages import Calls, Fields, joined, tool_call, tool_value
 
 _STOP = b"###STOP###"
 _ACTORS: dict[Role, str] = {"user": "user", "tool": "executor"}

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from eventlog.database import Connection
 from eventlog.ledger import Ledger
 from eventlog.projection import table
-from eventlog.search.index import Range, catch_up, narrow
+from eventlog.search.index import Range, catch_up, head, narrow
 from eventlog.search.normal import Span
 from eventlog.search.pattern import Pattern
 from eventlog.search.texts import TYPES, Fetch, Part, step_of, texts
@@ -85,12 +85,11 @@ class Search:
         self._streams = self._few()
         if self._streams is not None:
             return
-        head = self._log.head().position
         if not self._pattern.required:
-            self._ranges = _split(0, head)
+            self._ranges = _split(0, head(self._connection))
             return
         indexed = catch_up(self._log, self._connection, self._fetch, progress)
-        self._ranges = _split(indexed, head)
+        self._ranges = _split(indexed, head(self._connection))
         if indexed:
             self._ranges += narrow(self._connection, self._pattern.required, indexed)
 

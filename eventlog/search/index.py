@@ -59,6 +59,7 @@ INSERT INTO trajlog.projection (name, version, position, live) VALUES ('grep', 1
 _MADE = "SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL"
 _LAST = f"SELECT part, starts FROM {PARTS} ORDER BY part DESC LIMIT 1"
 _BANDS = f"SELECT band, bits FROM {BITS} WHERE part = %s"
+_HEAD = "SELECT coalesce(max(last_position), 0) FROM trajlog.segment"
 _SEAL = "SELECT seal FROM trajlog.segment WHERE last_position >= %s ORDER BY last_position LIMIT 1"
 _MOVE = "UPDATE trajlog.projection SET position = %s, seal = %s WHERE name = 'grep' AND version = 1"
 
@@ -85,7 +86,7 @@ Range = tuple[int, int]
 
 def catch_up(log: Ledger, connection: Connection, fetch: Fetch, progress: Progress | None = None) -> int:
     """Index what the log holds now, but for less than `TAIL` events; returns the last position indexed."""
-    target = log.head().position
+    target = head(connection)
     position = _standing(connection) or 0
     first = None
     while target - position >= TAIL:
@@ -115,6 +116,11 @@ def parameters(needed: Sequence[int], indexed: int) -> tuple[Any, ...]:
     """The arguments of `NARROW`."""
     bands = [slot // BAND for slot in needed]
     return bands, [slot % BAND * COLUMNS + 1 for slot in needed], len(needed), indexed
+
+
+def head(connection: Connection) -> int:
+    """The log's last position."""
+    return int((connection.execute(_HEAD).fetchone() or (0,))[0])
 
 
 def _lock(connection: Connection) -> None:

@@ -102,11 +102,11 @@ class Writer:
         after = self.random.random() < 0.5
         tries: list[int] = []
 
-        def commit(connection: psycopg.Connection[Any], packed: Any) -> list[Appended]:
+        def commit(connection: psycopg.Connection[Any], packed: Any, meanwhile: Any = None) -> list[Appended]:
             tries.append(1)
             if len(tries) > 1:
-                return real(connection, packed)
-            answers = real(connection, packed) if after else []
+                return real(connection, packed, meanwhile)
+            answers = real(connection, packed, meanwhile) if after else []
             with suppress(psycopg.Error, Unavailable), database.connect(self.log.url) as other:
                 other.execute("SELECT pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
             connection.execute("SELECT 1")
@@ -168,9 +168,9 @@ class Writer:
     def _watch_tries(self) -> None:
         real = module.commit_batch
 
-        def commit(connection: psycopg.Connection[Any], packed: Any) -> list[Appended]:
+        def commit(connection: psycopg.Connection[Any], packed: Any, meanwhile: Any = None) -> list[Appended]:
             say("try")
-            return real(connection, packed)
+            return real(connection, packed, meanwhile)
 
         module.commit_batch = commit
 

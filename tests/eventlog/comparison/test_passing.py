@@ -25,7 +25,7 @@ def record(
 
 def chosen(log: Ledger, name: str = "mine", masks: Sequence[str] = ()) -> str:
     with reading(log) as connection:
-        return closest(log, connection, name, tuple(masks))
+        return closest(connection, name, tuple(masks))
 
 
 def test_it_is_the_one_that_shares_most(ledger: Ledger) -> None:

@@ -13,9 +13,9 @@ from core.vocabulary.contract import ToolCall
 from core.vocabulary.episode import ActionSubmitted
 from eventlog.interchange import EventDraft
 from eventlog.interchange import find as importer
-from eventlog.interchange.atif_lint import lint
+from eventlog.interchange.atif.lint import lint
 from eventlog.interchange.draft import Context
-from eventlog.interchange.export import Library, find
+from eventlog.interchange.export.exporter import Library, find
 from eventlog.interchange.records import Record
 from tests.eventlog.interchange.drafting import REAL, Imports, keep
 

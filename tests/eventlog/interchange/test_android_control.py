@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import BadRecord
 from eventlog.interchange import Confidence
-from eventlog.interchange.android_control import AndroidControl
+from eventlog.interchange.android_control.importer import AndroidControl
 from tests.eventlog.interchange.drafting import REAL, Imports, data_url, draft, lines, of, png, real, told
 
 FILE = REAL / "android-control/episodes-300.jsonl"

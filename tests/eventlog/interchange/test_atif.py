@@ -7,8 +7,8 @@ import pytest
 from core.errors import BadRecord
 from core.times import from_text
 from eventlog.interchange import Confidence
-from eventlog.interchange.atif import Atif
-from eventlog.interchange.export import referring
+from eventlog.interchange.atif.importer import Atif
+from eventlog.interchange.export.exporter import referring
 from tests.eventlog.interchange.drafting import REAL, Imports, draft, drafts, of, png, told
 from tests.eventlog.interchange.exporting import taken
 from tests.eventlog.interchange.trajectories import acted, call, result, said, trajectory

@@ -32,7 +32,7 @@ from core.vocabulary.episode import (
     NoteAdded,
     Usage,
 )
-from eventlog.interchange.export import Library, referring
+from eventlog.interchange.export.exporter import Library, referring
 from tests.eventlog import samples
 from tests.eventlog.interchange import inspect_logs, results, spans, test_langfuse
 from tests.eventlog.interchange.drafting import Imports, png

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.interchange.atif_lint import RULES, lint
+from eventlog.interchange.atif.lint import RULES, lint
 from tests.core.strategies import json_values
 from tests.eventlog.interchange.drafting import REAL, png
 from tests.eventlog.interchange.trajectories import acted, call, result, said, trajectory

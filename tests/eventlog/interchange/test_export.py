@@ -30,9 +30,9 @@ from core.vocabulary.episode import (
     NoteAdded,
     VerificationRecorded,
 )
-from eventlog.interchange import carried
-from eventlog.interchange.export import EXPORTS, Library, find, names, referring
-from eventlog.interchange.outlet import Folder, Lines, outlet
+from eventlog.interchange.export import carried
+from eventlog.interchange.export.exporter import EXPORTS, Library, find, names, referring
+from eventlog.interchange.export.outlet import Folder, Lines, outlet
 from tests.core.strategies import structs
 from tests.eventlog import samples
 from tests.eventlog.interchange.drafting import Imports, png

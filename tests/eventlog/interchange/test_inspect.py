@@ -10,8 +10,8 @@ import pytest
 
 from core.errors import BadRecord
 from eventlog.interchange import archive as archive_module
-from eventlog.interchange import inspect_fields
-from eventlog.interchange.inspect_log import Inspect
+from eventlog.interchange.inspect import fields as inspect_fields
+from eventlog.interchange.inspect.importer import Inspect
 from tests.eventlog.interchange.drafting import Imports, data_url, draft, drafts, of, png
 from tests.eventlog.interchange.inspect_logs import (
     PLAN,

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from core.vocabulary.episode import EpisodeStarted, ModelResponded
-from eventlog.interchange import langfuse as langfuse_module
-from eventlog.interchange.langfuse import Langfuse
+from eventlog.interchange.langfuse import importer as langfuse_module
+from eventlog.interchange.langfuse.importer import Langfuse
 from tests.eventlog.interchange.drafting import Imports, data_url, draft, lines, of, png
 
 USER = {"role": "user", "content": "Weather?"}

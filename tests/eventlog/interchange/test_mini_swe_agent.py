@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import BadRecord, UsageError
 from eventlog.interchange import Confidence
-from eventlog.interchange.mini_swe_agent import MiniSweAgent
+from eventlog.interchange.swe.mini import MiniSweAgent
 from tests.eventlog.interchange.drafting import REAL, Imports, data_url, draft, of, png, real, told
 
 FILE = REAL / "swe-agent/mini-github_issue.traj.json"
@@ -338,7 +338,7 @@ def test_only_its_own_files_are_claimed(value: Any, sure: Confidence) -> None:
 def test_a_list_of_plain_messages_that_fits_another_format_too_is_not_guessed(
     imports: Imports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from eventlog.interchange.swe_agent import SweAgent
+    from eventlog.interchange.swe.agent import SweAgent
 
     monkeypatch.setattr(SweAgent, "sniff", lambda *_: Confidence.POSSIBLE)
     with pytest.raises(UsageError, match=r"could be mini-swe-agent and .*swe-agent; say which with --format"):

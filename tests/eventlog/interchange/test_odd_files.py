@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import BadRecord, TrajlogError
 from eventlog.interchange import Reader, Record, Rejected, Source, names
-from eventlog.interchange.openai_chat import OpenAIChat
+from eventlog.interchange.openai.importer import OpenAIChat
 from tests.eventlog.interchange.drafting import Imports, lines
 from tests.eventlog.interchange.test_openai import chat, user
 from tests.eventlog.interchange.trajectories import said, trajectory

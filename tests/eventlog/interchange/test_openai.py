@@ -7,7 +7,7 @@ import pytest
 from core.errors import UsageError
 from core.vocabulary.episode import ActionSubmitted, ModelResponded
 from eventlog.interchange import Confidence
-from eventlog.interchange.openai_chat import OpenAIChat
+from eventlog.interchange.openai.importer import OpenAIChat
 from tests.eventlog.interchange.drafting import Imports, data_url, draft, keep, lines, png, told
 from tests.eventlog.interchange.exporting import arguments, taken
 

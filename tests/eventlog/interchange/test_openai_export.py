@@ -15,7 +15,7 @@ from core.vocabulary.episode import (
     ModelResponded,
     ToolSpec,
 )
-from eventlog.interchange.export import Library, referring
+from eventlog.interchange.export.exporter import Library, referring
 from tests.eventlog import samples
 from tests.eventlog.interchange.drafting import Imports, data_url, png
 from tests.eventlog.interchange.exporting import arguments, as_drafted, as_told, exported, sent, taken

@@ -25,9 +25,9 @@ from core.vocabulary.episode import (
 )
 from eventlog.inmemory import InMemoryLog
 from eventlog.interchange import Context, Record, Source
-from eventlog.interchange import otlp as otlp_module
-from eventlog.interchange.otlp import Otlp
-from eventlog.interchange.otlp_export import spans
+from eventlog.interchange.otlp import importer as otlp_module
+from eventlog.interchange.otlp.exporter import spans
+from eventlog.interchange.otlp.importer import Otlp
 from eventlog.writer import Writer
 from tests.core.strategies import names, structs
 from tests.eventlog.interchange.drafting import Imports, data_url, draft, keep, lines, of, png

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import BadRecord
 from eventlog.interchange import Confidence
-from eventlog.interchange.swe_agent import SweAgent
+from eventlog.interchange.swe.agent import SweAgent
 from tests.eventlog.interchange.drafting import REAL, Imports, data_url, draft, drafts, of, png, real, told
 
 FILES = REAL / "swe-agent"

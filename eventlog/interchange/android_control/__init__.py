@@ -1,0 +1,1 @@
+"""AndroidControl episodes: screens and actions."""

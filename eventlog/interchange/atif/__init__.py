@@ -1,0 +1,1 @@
+"""ATIF, the Agent Trajectory Interchange Format, in and out, and its linter."""

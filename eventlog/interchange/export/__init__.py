@@ -1,0 +1,1 @@
+"""Episodes going out in formats of other tools."""

@@ -1,0 +1,202 @@
+"""Langfuse exports: rows of observations, traces and scores, as the blob storage integration writes
+them (JSON lines, `trace_id`), as the UI and the API give them (JSON, `traceId`), a trace with its
+observations inside, or pages of the API.
+
+A trace is an episode. Its rows may lie anywhere in the file and in any mixture: they are gathered on
+disk first, so that memory holds one trace at a time. Files of one export belong together: read on
+their own, scores have no episode to be in.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from core.errors import BadRecord
+from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
+from eventlog.interchange.gather import Gather, Group
+from eventlog.interchange.langfuse.trace import episode
+from eventlog.interchange.mapping.messages import Fields
+from eventlog.interchange.mapping.texts import check_texts
+from eventlog.interchange.records import explain, find_layout, pieces
+from eventlog.interchange.split import MAX_RECORD, Piece
+
+Kind = Literal["trace", "observation", "score"]
+
+_encode = msgspec.json.encode
+_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_TYPES = frozenset(
+    {
+        "SPAN",
+        "GENERATION",
+        "EVENT",
+        "AGENT",
+        "TOOL",
+        "CHAIN",
+        "RETRIEVER",
+        "EVALUATOR",
+        "EMBEDDING",
+        "GUARDRAIL",
+    }
+)
+_OF_TRACES = frozenset(
+    {
+        "sessionId",
+        "session_id",
+        "userId",
+        "user_id",
+        "projectId",
+        "project_id",
+        "release",
+        "public",
+        "bookmarked",
+        "tags",
+        "observations",
+        "htmlPath",
+    }
+)
+_MARKS: dict[bytes, Kind] = {b"T": "trace", b"O": "observation", b"S": "score"}
+
+
+class Row(NamedTuple):
+    """A row of an export: which kind, the trace it belongs to, its bytes."""
+
+    kind: Kind
+    trace: str
+    data: bytes
+
+
+class Langfuse(Importer):
+    """Observations, traces and scores of Langfuse."""
+
+    name: ClassVar[str] = "langfuse"
+    mapping: ClassVar[int] = 1
+
+    def sniff(self, head: bytes, first: dict[str, Any] | None) -> Confidence:
+        if first is None:
+            return Confidence.NO
+        page = first.get("data")
+        if isinstance(page, list) and isinstance(first.get("meta"), dict) and page and isinstance(page[0], dict):
+            first = page[0]
+        match _kind(first):
+            case "observation":
+                return Confidence.CERTAIN
+            case "trace" | "score":
+                return Confidence.LIKELY
+        return Confidence.NO
+
+    def records(self, source: Source, reader: Reader) -> Iterator[Record | Rejected]:
+        with Gather() as gather:
+            end = 0
+            for where, piece in pieces(source, reader, find_layout(source, reader)):
+                end = piece.offset + len(piece.data or b"")
+                for why in _gather(gather, where, piece):
+                    yield Rejected(where, why, end)
+                if piece.cut and piece.data is not None:
+                    yield Rejected(source.name, f"cut short: it ends at byte {end} without the closing ]", end)
+            for group in gather.groups(MAX_RECORD):
+                yield _record(group, end)
+
+    def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
+        yield episode(Fields(record.data, record.where), context.keep)
+
+
+def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
+    """Put the rows of a piece where they belong; yields why one is none."""
+    if piece.data is None:
+        yield f"larger than {MAX_RECORD >> 20} MB (at byte {piece.offset})"
+        return
+    try:
+        check_texts(piece.data)
+        found = list(_rows(_fields(piece.data)))
+    except msgspec.ValidationError:
+        yield f"not an object (at byte {piece.offset})"
+        return
+    except BadRecord as error:
+        yield error.what
+        return
+    except (ValueError, RecursionError) as error:
+        yield explain(piece, error)
+        return
+    for row in found:
+        mark = next(mark for mark, kind in _MARKS.items() if kind == row.kind)
+        gather.add(row.trace.encode(), where, mark + row.data)
+
+
+def _rows(fields: dict[str, Raw]) -> Iterator[Row]:
+    """The rows in an object: itself, those of a page, or a trace's own observations and scores."""
+    page = fields.get("data")
+    if page is not None and "meta" in fields and bytes(page).startswith(b"["):
+        for row in msgspec.json.decode(page, type=list[dict[str, Raw]]):
+            yield from _rows(row)
+        return
+    kind = _kind(fields | ({"type": _shallow(fields["type"])} if "type" in fields else {}))
+    if kind is None:
+        keys = ", ".join(list(fields)[:6])
+        raise BadRecord(f"no observation, trace or score of Langfuse: it has {keys[:80] or 'no fields'}")
+    if kind != "trace":
+        yield Row(kind, _trace_of(fields, kind), _encode(fields))
+        return
+    trace = _trace_of(fields, kind)
+    within: tuple[tuple[str, Kind], ...] = (("observations", "observation"), ("scores", "score"))
+    for name, inner in within:
+        items = fields.get(name, Raw(b"null"))
+        listed = msgspec.json.decode(items, type=list[Raw]) if bytes(items).startswith(b"[") else []
+        if all(bytes(item).startswith(b"{") for item in listed) and bytes(items).startswith(b"["):
+            del fields[name]
+            for item in listed:
+                yield Row(inner, trace, bytes(item))
+    yield Row("trace", trace, _encode(fields))
+
+
+def _kind(row: Mapping[str, Any]) -> Kind | None:
+    """What kind of row this is."""
+    of_trace = "traceId" in row or "trace_id" in row
+    if "id" not in row:
+        return None
+    if row.get("type") in _TYPES and of_trace and ("startTime" in row or "start_time" in row):
+        return "observation"
+    valued = {"value", "stringValue", "string_value"} & row.keys()
+    if of_trace and "name" in row and valued and {"dataType", "data_type", "source"} & row.keys():
+        return "score"
+    return "trace" if not of_trace and "timestamp" in row and len(_OF_TRACES & row.keys()) > 1 else None
+
+
+def _trace_of(fields: dict[str, Raw], kind: Kind) -> str:
+    """The trace that a row belongs to; an observation without one is alone."""
+    names = ("id",) if kind == "trace" else ("traceId", "trace_id")
+    found = next((_shallow(fields[name]) for name in names if name in fields), None)
+    if isinstance(found, str) and found:
+        return found
+    if kind == "observation":
+        return f"observation {_shallow(fields['id'])}"
+    raise BadRecord(f"a {kind} of no trace: its trace id is empty")
+
+
+def _shallow(raw: Raw) -> Any:
+    """A text as itself; anything else only as being there."""
+    return msgspec.json.decode(raw) if bytes(raw).startswith(b'"') else ...
+
+
+def _record(group: Group, end: int) -> Record | Rejected:
+    """A trace's rows as one record: observations by time, then id, each row once."""
+    assert group.key is not None
+    where = f"{group.place} trace {group.key.decode()[:80]}"
+    if group.pieces is None:
+        return Rejected(where, f"larger than {MAX_RECORD >> 20} MB: a trace must fit", end)
+    rows: dict[Kind, dict[bytes, None]] = {"trace": {}, "observation": {}, "score": {}}
+    for piece in group.pieces:
+        rows[_MARKS[piece.data[:1]]][piece.data[1:]] = None
+    if not rows["trace"] and not rows["observation"]:
+        why = "scores of a trace that is not in this file: import the export's files as one, cat *.jsonl"
+        return Rejected(where, f"{why} | trajlog import -", end)
+    observations = sorted(rows["observation"], key=_order)
+    parts = {"trace": list(rows["trace"]), "observations": observations, "scores": list(rows["score"])}
+    return Record(where, _encode({name: [Raw(data) for data in found] for name, found in parts.items()}), {}, end)
+
+
+def _order(data: bytes) -> tuple[str, str]:
+    fields = _fields(data)
+    start = next((_shallow(fields[name]) for name in ("startTime", "start_time") if name in fields), "")
+    return str(start).replace("T", " "), str(_shallow(fields["id"]))

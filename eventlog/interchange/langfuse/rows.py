@@ -1,0 +1,140 @@
+"""Rows of a Langfuse export, read whichever way their fields are named and their values written."""
+
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from core import times
+from core.errors import BadEvent, BadRecord
+from core.vocabulary.episode import Usage
+from eventlog.interchange.mapping.messages import json_text
+
+_HUMP = re.compile(r"_([a-z])")
+
+
+class Row:
+    """A row, whose fields may be named either way: `startTime` or `start_time`. Asked for are the former."""
+
+    def __init__(self, given: dict[str, Raw], where: str, path: str) -> None:
+        self.where = where
+        self.path = path
+        self.given = given
+        self._names = {_camel(name): name for name in given}
+        self._left = {_camel(name): value for name, value in given.items()}
+        self.id = self.peek("id", str | int)
+
+    @property
+    def whole(self) -> Raw:
+        """The row as it was written."""
+        return Raw(msgspec.json.encode(self.given))
+
+    def peek(self, name: str, kind: Any) -> Any:
+        """A field's value; None if it is absent, null or, as exports write it, an empty text."""
+        value = self._left.get(name)
+        if value is None or bytes(value) in _ABSENT:
+            return None
+        try:
+            return _decoder(kind)(value)
+        except ValueError as error:
+            reason = str(error)
+            what = f"{self.path}: {self._names[name]}: {reason[:1].lower()}{reason[1:]}"
+            raise BadRecord(what, where=self.where) from None
+
+    def take(self, name: str, kind: Any) -> Any:
+        """A field's value, taken out."""
+        value = self.peek(name, kind)
+        self._left.pop(name, None)
+        return value
+
+    def json(self, name: str) -> Raw | None:
+        """A field's JSON, also where it was exported as a text; None if it is absent or empty."""
+        value = self._left.get(name)
+        return None if value is None or bytes(value) in _ABSENT else unquoted(value)
+
+    def take_json(self, name: str) -> Raw | None:
+        """A field's JSON, taken out."""
+        value = self.json(name)
+        self._left.pop(name, None)
+        return value
+
+    def drop(self, *names: str) -> None:
+        """Take fields that repeat what is known."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def rest(self) -> dict[str, Raw]:
+        """What was not taken, without what is empty."""
+        return {self._names[name]: value for name, value in self._left.items() if bytes(value) not in EMPTY}
+
+
+_ABSENT = (b"null", b'""')
+EMPTY = (b"null", b'""', b"{}", b"[]")
+
+
+@cache
+def _decoder(kind: Any) -> Callable[[Raw], Any]:
+    return msgspec.json.Decoder(kind).decode
+
+
+@lru_cache(maxsize=4_096)
+def _camel(name: str) -> str:
+    """`start_time` as `startTime`."""
+    return _HUMP.sub(lambda found: found[1].upper(), name)
+
+
+def usage_of(row: Row) -> Usage | None:
+    """Tokens. Where the parts add up to the total they exclude each other, as Langfuse counts them."""
+    name = "usageDetails" if _numbers(row.json("usageDetails")) else "usage"
+    details = _numbers(row.json(name))
+    if not details:
+        old = [row.take(each, int) for each in ("promptTokens", "completionTokens")]
+        row.drop("totalTokens", "unit")
+        return Usage(*old) if any(old) else None
+    row.drop("promptTokens", "completionTokens", "totalTokens", "unit")
+    if name == "usageDetails":
+        row.drop("usage")
+    parts = {key: int(value) for key, value in details.items() if key != "total"}
+    apart = len(parts) > 2 and sum(parts.values()) == details.get("total")
+    sides = [[n for key, n in parts.items() if side in key] for side in ("input", "output")]
+    prompt, completion = (sum(side) for side in sides) if apart else (parts.get("input"), parts.get("output"))
+    thinking = next((key for key in parts if "reasoning" in key), "")
+    cached = next((key for key in parts if "cache" in key and ("read" in key or "cached" in key)), "")
+    if parts.keys() <= {"input", "output", thinking, cached}:
+        row.drop(name)
+    return Usage(prompt, completion, parts.get(thinking), parts.get(cached))
+
+
+def cost_of(row: Row) -> float | None:
+    costs = [row.take(name, float) for name in ("totalCost", "calculatedTotalCost")]
+    details = _numbers(row.json("costDetails"))
+    if details.keys() <= {"total"}:
+        row.drop("costDetails")
+    return next((cost for cost in (*costs, details.get("total")) if cost is not None), None)
+
+
+def _numbers(value: Raw | None) -> dict[str, float]:
+    fields = msgspec.json.decode(value) if value is not None and bytes(value).startswith(b"{") else {}
+    return {name: each for name, each in fields.items() if isinstance(each, int | float) and not isinstance(each, bool)}
+
+
+def unquoted(value: Raw) -> Raw:
+    """JSON that was exported as a text, as itself."""
+    if bytes(value).startswith(b'"'):
+        text = msgspec.json.decode(value, type=str)
+        if text.lstrip()[:1] in ("{", "["):
+            return json_text(text) or value
+    return value
+
+
+def time_of(text: str | None) -> int | None:
+    """A time of an export; one without a zone is UTC, as Langfuse writes it."""
+    if text is None:
+        return None
+    try:
+        return times.from_text(text if text[-1:] in "Zz" or "+" in text else f"{text}Z")
+    except BadEvent:
+        return None

@@ -1,0 +1,1 @@
+"""What the mappings of several formats share."""

@@ -1,0 +1,1 @@
+"""OpenAI chat-with-tools JSON lines, in and out."""

@@ -1,0 +1,1 @@
+"""OpenTelemetry GenAI spans as OTLP JSON, in and out."""

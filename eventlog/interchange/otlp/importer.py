@@ -1,0 +1,137 @@
+"""OpenTelemetry traces in OTLP/JSON, as the collector's file exporter writes them: one request, an
+ExportTraceServiceRequest, to a line. A single request, an array of them, and log records of GenAI
+events among the spans are read too.
+
+A trace is an episode, from however many lines its spans come; traces whose spans name one
+`gen_ai.conversation.id` are one episode together. Spans are gathered on disk first, so that memory
+holds one episode at a time. Traces without a GenAI span are left out, and said in one line.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from core.errors import BadRecord
+from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
+from eventlog.interchange.gather import Gather, Group
+from eventlog.interchange.mapping.texts import check_texts
+from eventlog.interchange.otlp.exporter import EPISODE, FORMAT
+from eventlog.interchange.otlp.json import Entry, KeyValue, begun, entries, ids_of, request
+from eventlog.interchange.otlp.restore import restore
+from eventlog.interchange.otlp.trace import episode
+from eventlog.interchange.records import explain, find_layout, pieces
+from eventlog.interchange.split import MAX_RECORD, Piece
+
+_CONVERSATION = "gen_ai.conversation.id"
+_JOINS = (EPISODE, _CONVERSATION)
+_SIGNS = (b'"gen_ai.', b'"traceloop.', b'"llm.request.type', EPISODE.encode())
+_REQUEST = frozenset({"resourceSpans", "resourceLogs"})
+
+
+class _Named(Struct):
+    attributes: list[KeyValue] = []
+
+
+_attributes = msgspec.json.Decoder(_Named).decode
+
+
+class Otlp(Importer):
+    """Spans and log records in OTLP/JSON."""
+
+    name: ClassVar[str] = FORMAT
+    mapping: ClassVar[int] = 1
+
+    def sniff(self, head: bytes, first: dict[str, Any] | None) -> Confidence:
+        if first is None or not any(isinstance(first.get(key), list) for key in _REQUEST):
+            return Confidence.NO
+        return Confidence.CERTAIN
+
+    def records(self, source: Source, reader: Reader) -> Iterator[Record | Rejected]:
+        with Gather() as gather:
+            end = others = 0
+            for where, piece in pieces(source, reader, find_layout(source, reader)):
+                end = piece.offset + len(piece.data or b"")
+                for why in _gather(gather, where, piece):
+                    yield Rejected(where, why, end)
+                if piece.cut and piece.data is not None:
+                    yield Rejected(source.name, f"cut short: it ends at byte {end} without the closing ]", end)
+            for group in gather.groups(MAX_RECORD):
+                where = f"{group.place} {_name(group)}"
+                if group.pieces is None:
+                    yield Rejected(where, f"larger than {MAX_RECORD >> 20} MB: an episode's spans must fit", end)
+                elif not any(sign in piece.data for piece in group.pieces for sign in _SIGNS):
+                    others += 1
+                else:
+                    yield Record(where, _record(group), {}, end)
+            if others:
+                yield Rejected(source.name, f"traces without a GenAI span, left out: {others:,}", end)
+
+    def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
+        found = entries(record.data)
+        if not found:
+            raise BadRecord("holds no spans", where=record.where)
+        restored = restore(found, record.where)
+        yield from [episode(found, record.where, context.keep)] if restored is None else restored
+
+
+def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
+    """Put a request's spans where they belong; yields why one cannot be, or why it is no request."""
+    if piece.data is None:
+        yield f"larger than {MAX_RECORD >> 20} MB (at byte {piece.offset})"
+        return
+    try:
+        check_texts(piece.data)
+        found = entries(piece.data)
+    except msgspec.ValidationError as error:
+        yield f"no OTLP request: {str(error)[:1].lower()}{str(error)[1:]} (at byte {piece.offset})"
+        return
+    except (ValueError, RecursionError) as error:
+        yield explain(piece, error)
+        return
+    if found is None:
+        yield f"no OTLP request of spans: it has neither resourceSpans nor resourceLogs (at byte {piece.offset})"
+        return
+    for entry in found:
+        kind = "a log record" if entry.is_log else "a span"
+        try:
+            trace, span = ids_of(entry.data)
+            if not span and not entry.is_log:
+                raise ValueError("spanId is missing")
+            rank, joined = _joined_to(entry)
+        except (ValueError, RecursionError) as error:
+            yield f"{kind} cannot be read: {error}"
+            continue
+        gather.add(trace, where, _mark(entry), shared=entry.context, name=joined, rank=rank)
+
+
+def _joined_to(entry: Entry) -> tuple[int, str | None]:
+    """What the entry's trace is a part of, if it says so, and how much that counts."""
+    if not any(key.encode() in bytes(entry.data) for key in _JOINS):
+        return 0, None
+    given = {pair.key: pair.value.string for pair in _attributes(entry.data).attributes if pair.value is not None}
+    named = [(rank, f"{key} {given[key]}") for rank, key in enumerate(_JOINS) if given.get(key)]
+    return named[0] if named else (0, None)
+
+
+def _mark(entry: Entry) -> bytes:
+    return (b"L" if entry.is_log else b"S") + bytes(entry.data)
+
+
+def _record(group: Group) -> bytes:
+    """One request of the group's spans: by time, then id, each once."""
+    found: dict[bytes, tuple[Any, bytes]] = {}
+    for piece in group.pieces or []:
+        found.setdefault(piece.data + piece.shared, (_order(piece.data), piece.shared))
+    ordered = sorted(found.items(), key=lambda item: item[1][0])
+    return request((shared, Raw(key[1 : len(key) - len(shared)]), key.startswith(b"L")) for key, (_, shared) in ordered)
+
+
+def _order(data: bytes) -> tuple[bool, int, str, bytes]:
+    """Spans before log records; by start, then by id."""
+    return data.startswith(b"L"), *begun(data[1:]), data
+
+
+def _name(group: Group) -> str:
+    return f"trace {group.key.hex()}" if group.key is not None else str(group.name)

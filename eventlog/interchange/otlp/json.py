@@ -1,0 +1,219 @@
+"""OTLP/JSON: requests, spans and attribute values, as the protocol's JSON encoding has them.
+
+Ids are hex (base64 where a plain protobuf encoder wrote them), 64-bit integers are decimal strings
+or numbers, and every value is an object with one field that names its type.
+"""
+
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from eventlog.interchange.mapping.messages import json_text
+
+_encode = msgspec.json.encode
+_SPECIAL = {"NaN": None, "Infinity": None, "-Infinity": None}
+
+
+class _Scope(Struct):
+    scope: Raw = Raw(b"{}")
+    spans: list[Raw] = []
+    log_records: list[Raw] = msgspec.field(default_factory=list, name="logRecords")
+    schema: Raw = msgspec.field(default=Raw(b""), name="schemaUrl")
+
+
+class _Resource(Struct):
+    resource: Raw = Raw(b"{}")
+    scope_spans: list[_Scope] = msgspec.field(default_factory=list, name="scopeSpans")
+    old_spans: list[_Scope] = msgspec.field(default_factory=list, name="instrumentationLibrarySpans")
+    scope_logs: list[_Scope] = msgspec.field(default_factory=list, name="scopeLogs")
+    schema: Raw = msgspec.field(default=Raw(b""), name="schemaUrl")
+
+
+class _Request(Struct):
+    spans: list[_Resource] | None = msgspec.field(default=None, name="resourceSpans")
+    logs: list[_Resource] | None = msgspec.field(default=None, name="resourceLogs")
+
+
+class AnyValue(Struct):
+    """The value of an attribute: one field is set, and names its type."""
+
+    string: str | None = msgspec.field(default=None, name="stringValue")
+    boolean: bool | None = msgspec.field(default=None, name="boolValue")
+    integer: int | str | None = msgspec.field(default=None, name="intValue")
+    double: float | str | None = msgspec.field(default=None, name="doubleValue")
+    array: "_Values | None" = msgspec.field(default=None, name="arrayValue")
+    pairs: "_Pairs | None" = msgspec.field(default=None, name="kvlistValue")
+    octets: str | None = msgspec.field(default=None, name="bytesValue")
+
+
+class KeyValue(Struct):
+    """An attribute. Its value is absent where it is null."""
+
+    key: str = ""
+    value: AnyValue | None = None
+
+
+class _Values(Struct):
+    values: list[AnyValue | None] = []
+
+
+class _Pairs(Struct):
+    values: list[KeyValue] = []
+
+
+class _Ids(Struct):
+    trace: str = msgspec.field(default="", name="traceId")
+    span: str = msgspec.field(default="", name="spanId")
+
+
+class _Begun(Struct):
+    span: str = msgspec.field(default="", name="spanId")
+    start: int | str = msgspec.field(default=0, name="startTimeUnixNano")
+
+
+_request = msgspec.json.Decoder(_Request).decode
+_any = msgspec.json.Decoder(AnyValue | None).decode
+_ids = msgspec.json.Decoder(_Ids).decode
+_begun = msgspec.json.Decoder(_Begun).decode
+
+
+class Entry(NamedTuple):
+    """A span or a log record of a request: its bytes, and those of its resource and scope."""
+
+    data: Raw
+    context: bytes
+    is_log: bool
+
+
+def entries(data: bytes) -> list[Entry] | None:
+    """The spans and log records of a request; None if it holds neither kind."""
+    request = _request(data)
+    if request.spans is None and request.logs is None:
+        return None
+    found = []
+    for resource in [*(request.spans or []), *(request.logs or [])]:
+        for scope in [*resource.scope_spans, *resource.old_spans, *resource.scope_logs]:
+            context = _context(resource, scope)
+            found += [Entry(Raw(bytes(span)), context, False) for span in scope.spans]
+            found += [Entry(Raw(bytes(record)), context, True) for record in scope.log_records]
+    return found
+
+
+def ids_of(data: Raw) -> tuple[bytes, bytes]:
+    """The trace's and the span's id. `ValueError` if they are none; that of a span may be absent."""
+    ids = _ids(data)
+    return id_bytes(ids.trace, 16, "traceId"), id_bytes(ids.span, 8, "spanId") if ids.span else b""
+
+
+def begun(data: bytes) -> tuple[int, str]:
+    """When a span began (ns, 0 if that is not known) and its id, to sort by."""
+    try:
+        span = _begun(data)
+        return int(span.start), span.span
+    except ValueError:
+        return 0, ""
+
+
+def id_bytes(text: str, size: int, name: str) -> bytes:
+    """An id's bytes. `ValueError` if it is none, or all zeros."""
+    raw = b""
+    try:
+        if len(text) == 2 * size:
+            raw = bytes.fromhex(text)
+        elif len(text) == (size + 2) // 3 * 4:
+            raw = b64decode(text, validate=True)
+    except ValueError:
+        raw = b""
+    if len(raw) != size or not any(raw):
+        raise ValueError(f"{name} {text[:40]!r} is not {2 * size} hex digits")
+    return raw
+
+
+def plain(raw: bytes | Raw) -> Any:
+    """A value as Python has it."""
+    return value_of(_any(raw))
+
+
+def value_of(value: AnyValue | None) -> Any:
+    """A value as Python has it; bytes stay base64, what is not finite becomes None."""
+    if value is None:
+        return None
+    if value.string is not None:
+        return value.string
+    if value.boolean is not None:
+        return value.boolean
+    if value.integer is not None:
+        return int(value.integer)
+    if value.double is not None:
+        return _SPECIAL[value.double] if value.double in _SPECIAL else float(value.double)
+    if value.array is not None:
+        return [value_of(item) for item in value.array.values]
+    if value.pairs is not None:
+        return {pair.key: value_of(pair.value) for pair in value.pairs.values}
+    return value.octets
+
+
+def as_json(value: Any) -> Raw:
+    """A value as JSON: a text that holds an object or a list, verbatim; any other value written."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        return json_text(value) or Raw(_encode(value))
+    return Raw(_encode(value))
+
+
+def attribute(key: str, value: Any) -> dict[str, Any]:
+    """An attribute as OTLP/JSON writes it."""
+    return {"key": key, "value": typed(value)}
+
+
+def typed(value: Any) -> dict[str, Any]:
+    """A value as OTLP/JSON writes it: under the name of its type."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {"stringValue": value}
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [attribute(name, item) for name, item in value.items()]}}
+    return {"arrayValue": {"values": [typed(item) for item in value]}}
+
+
+def merged(context: bytes) -> dict[str, Raw]:
+    """A context's parts: `resource`, `scope` and their schemas."""
+    return msgspec.json.decode(context, type=dict[str, Raw])
+
+
+def request(items: Iterator[tuple[bytes, Raw, bool]]) -> bytes:
+    """One request of entries (context, data, is_log): those of one context together, in their order."""
+    contexts: dict[tuple[bytes, bool], list[Raw]] = {}
+    for context, data, is_log in items:
+        contexts.setdefault((context, is_log), []).append(data)
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for (context, is_log), found in contexts.items():
+        names = merged(context or b"{}")
+        scope: dict[str, Any] = {"scope": names["scope"]} if "scope" in names else {}
+        scope |= {"logRecords" if is_log else "spans": found}
+        if "scopeSchemaUrl" in names:
+            scope["schemaUrl"] = names["scopeSchemaUrl"]
+        resource: dict[str, Any] = {"resource": names["resource"]} if "resource" in names else {}
+        resource |= {"scopeLogs" if is_log else "scopeSpans": [scope]}
+        if "schemaUrl" in names:
+            resource["schemaUrl"] = names["schemaUrl"]
+        parts.setdefault("resourceLogs" if is_log else "resourceSpans", []).append(resource)
+    return _encode(parts)
+
+
+def _context(resource: _Resource, scope: _Scope) -> bytes:
+    parts = {"resource": resource.resource, "scope": scope.scope}
+    if bytes(resource.schema):
+        parts["schemaUrl"] = resource.schema
+    if bytes(scope.schema):
+        parts["scopeSchemaUrl"] = scope.schema
+    return _encode({name: raw for name, raw in parts.items() if bytes(raw) not in (b"{}", b'""', b"null")})
