@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from cli.frame import command
+from cli.output import note
 from cli.settings import settings
 
 
@@ -16,7 +17,8 @@ def append() -> None:
     Each line is {stream, type, payload} and may have schema, event_id, occurred_at, actor, causation_id,
     correlation_id, conversation, expected_version. Each is answered by a line {event_id, stream, version,
     position} once it is durable, in order. It stops at the first bad line: what was answered stands. A
-    line with an event_id can be sent again. `trajlog events` prints the types.
+    line with an event_id can be sent again. `trajlog events` prints the types; one of a newer writer is
+    kept and shown as it is, with a note.
     """
     import sys
 
@@ -25,7 +27,7 @@ def append() -> None:
     from eventlog.intake import append_lines
 
     with settings().open() as log:
-        for answers in append_lines(log, _chunks()):
+        for answers in append_lines(log, _chunks(), _unknown):
             for answer in answers:
                 print_json(
                     {
@@ -36,6 +38,16 @@ def append() -> None:
                     }
                 )
             sys.stdout.flush()
+
+
+def _unknown(number: int, type_: str) -> None:
+    from difflib import get_close_matches
+
+    from core.vocabulary import TYPES
+
+    near = get_close_matches(type_, list(TYPES), 1)
+    hint = f", did you mean {near[0]}?" if near else ""
+    note(f"line {number}: this version knows no type {type_!r}{hint}; it is kept as it is")
 
 
 def _chunks() -> Iterator[bytes]:

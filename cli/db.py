@@ -102,7 +102,7 @@ def upgrade(json: Json = False) -> None:
 
 
 _SIZES = """
-    SELECT n.nspname || '.' || c.relname, greatest(c.reltuples, 0)::bigint,
+    SELECT n.nspname || '.' || c.relname, nullif(c.reltuples, -1)::bigint,
            pg_table_size(c.oid), pg_indexes_size(c.oid)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname IN ('trajlog', 'trajlog_view') AND c.relkind IN ('r', 'm')
@@ -113,7 +113,7 @@ _SIZES = """
 def size(json: Json = False) -> None:
     """Show how much space the log takes.
 
-    Rows are the database's own estimate.
+    Rows are the database's own estimate, null where it has none yet.
     """
     from eventlog import database
 
@@ -137,7 +137,10 @@ def size(json: Json = False) -> None:
         return
     print_table(
         ("table", "rows", "data", "indexes"),
-        [(name, f"{rows:,}", megabytes(data), megabytes(indexes)) for name, rows, data, indexes in tables],
+        [
+            (name, None if rows is None else f"~{rows:,}", megabytes(data), megabytes(indexes))
+            for name, rows, data, indexes in tables
+        ],
         right=("rows", "data", "indexes"),
     )
     print_text(

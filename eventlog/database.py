@@ -95,6 +95,8 @@ def translate(error: psycopg.Error, where: str) -> TrajlogError:
         return DiskFull("the database's disk is full", where=where, mend="free some space; nothing was half-written")
     if isinstance(error, errors.InvalidPassword) or "password authentication failed" in message:
         return Unavailable("wrong password or user", where=where, mend="correct the login in --db or TRAJLOG_DB")
+    if "no password supplied" in message:
+        return Unavailable("the login needs a password", where=where, mend="give it in --db, TRAJLOG_DB or PGPASSWORD")
     if isinstance(error, errors.InsufficientPrivilege):
         return Unavailable(message, where=where, mend="grant trajlog_app to this login, or use the owner's")
     if "does not exist" in message and "database" in message:

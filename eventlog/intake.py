@@ -4,7 +4,7 @@ What has arrived goes in one commit, so that a fast writer is not slowed to one 
 slow one waits for nothing. At the first bad line it stops: what came before it stands.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 from msgspec import Raw
@@ -46,17 +46,26 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 _decode = msgspec.json.Decoder(Line).decode
 
 
-def append_lines(log: Log, chunks: Iterable[bytes]) -> Iterator[list[Appended]]:
+Unknown = Callable[[int, str], None]
+
+
+def append_lines(log: Log, chunks: Iterable[bytes], unknown: Unknown | None = None) -> Iterator[list[Appended]]:
     """Append the lines that `chunks` hold, and yield the answers to those of each commit. The error of
-    a bad line names its number; it comes after the answers to all lines before it."""
+    a bad line names its number; it comes after the answers to all lines before it. `unknown` is told
+    the first line of each type that this version does not know: it is appended all the same."""
     writer = Writer(WRITER)
+    told: set[str] = set()
     batch: list[tuple[int, Event]] = []
     size = 0
     for item in _lines(chunks):
         if item is not None:
             number, line = item
             try:
-                batch.append((number, _event(line, writer)))
+                event = _event(line, writer)
+                batch.append((number, event))
+                if unknown and event.type not in vocabulary.TYPES and event.type not in told:
+                    told.add(event.type)
+                    unknown(number, event.type)
             except TrajlogError as error:
                 yield from _commit(log, batch)
                 raise _numbered(error, number) from None

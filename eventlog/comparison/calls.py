@@ -20,7 +20,7 @@ SELECT stream, version, type, body FROM trajlog.event
 WHERE stream = ANY(%s) AND (
     type IN ('ActionSubmitted', 'FeedbackRecorded')
     OR type = 'ModelResponded' AND position('copied'::bytea IN body) > 0
-) ORDER BY stream, version
+) ORDER BY version
 """
 
 

@@ -160,7 +160,7 @@ class _Import:
 
     def report(self) -> Report:
         """What was done."""
-        mine = self.id if self.commits.begun else None
+        mine = self.id if self.commits.new else None
         return Report(
             mine or (next(iter(self.earlier)) if len(self.earlier) == 1 else None),
             self.importer.name if self.importer else None,

@@ -54,13 +54,18 @@ def retract(log: Log, import_id: str, why: str | None = None) -> Retracted:
     writer = Writer("retract")
     parts = (b"trajlog/retract/1", import_id.encode())
     events: list[Event] = []
-    episodes = 0
+    episodes = found = 0
     for stream in _episodes(log, import_id):
+        found += 1
         payload = EpisodeRetracted(import_id, why)
         events.append(writer.event(stream, payload, event_id=uuid8(*parts, stream.encode())))
         if len(events) == BATCH:
             episodes += _append(log, events)
             events = []
+    if not found:
+        raise NotFound(
+            "that import brought no episodes", where=import_id, mend="trajlog ls --import ID lists an import's"
+        )
     payload_ = ImportRetracted(why)
     stream = stream_of(import_id)
     last = writer.event(stream, payload_, event_id=uuid8(*parts, stream.encode()))

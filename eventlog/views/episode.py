@@ -179,6 +179,8 @@ class Episode:
         return state
 
     def rows(self, state: State, after: int) -> Iterable[Row]:
+        if not state.started:
+            return  # a stray note or verdict is no episode
         values = msgspec.structs.astuple(state)
         yield values[:1] + values[2:26]
 

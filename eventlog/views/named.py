@@ -48,14 +48,16 @@ def resolve(connection: Connection, name: str) -> Named:
     if not _storable(wanted):
         raise _unknown(name)
     found = [e for (e,) in connection.execute(_STARTING.format(table=table(EPISODES)), (wanted, wanted + "\U0010ffff"))]
+    if wanted in found:
+        return Named(wanted, version)
+    if connection.execute("SELECT 1 FROM trajlog.stream WHERE stream = %s", (PREFIX + wanted,)).fetchone():
+        return Named(wanted, version)  # events without a start: no list shows them, but they can be read
     if not found:
-        row = connection.execute("SELECT 1 FROM trajlog.stream WHERE stream = %s", (PREFIX + wanted,)).fetchone()
-        if row is None:
-            raise _unknown(name)
-    elif wanted not in found and len(found) > 1:
+        raise _unknown(name)
+    if len(found) > 1:
         shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
         raise Ambiguous(f"more than one episode starts with it: {shown}", where=name, mend="write more of the id")
-    return Named(wanted if wanted in found or not found else found[0], version)
+    return Named(found[0], version)
 
 
 def stream_of(log: Log, name: str) -> str:
@@ -73,4 +75,6 @@ def _storable(text: str) -> bool:
 
 
 def _unknown(name: str) -> NotFound:
-    return NotFound("no such episode", where=name, mend="trajlog ls lists them")
+    return NotFound(
+        "no such episode", where=name or "''", mend="trajlog ls lists them; @last and @last-failed name one"
+    )

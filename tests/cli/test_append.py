@@ -59,3 +59,9 @@ def test_many_lines_are_few_commits(variables: dict[str, str], database: Databas
 def test_nothing_is_nothing(variables: dict[str, str]) -> None:
     done = append(b"", variables)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_type_that_is_not_known_is_kept_with_a_note(variables: dict[str, str]) -> None:
+    done = append(b'{"stream":"s/1","type":"NoteAded","payload":{}}\n', variables)
+    assert done.returncode == 0
+    assert b"did you mean NoteAdded?" in done.stderr

@@ -132,9 +132,9 @@ def test_an_unknown_type_is_shown_and_control_characters_are_not(url: str, capsy
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
-        (["zz"], 1, "trajlog: zz: no such episode; trajlog ls lists them"),
+        (["zz"], 1, "trajlog: zz: no such episode; trajlog ls lists them; @last and @last-failed name one"),
         (["aa"], 1, "trajlog: aa: more than one episode starts with it: aa11, aa22; write more of the id"),
-        (["@first"], 1, "trajlog: @first: no such episode; trajlog ls lists them"),
+        (["@first"], 1, "trajlog: @first: no such episode; trajlog ls lists them; @last and @last-failed name one"),
         (["bb33@99"], 1, "trajlog: bb33: there is no event 99: the episode has 10"),
         (["bb33", "--step", "9"], 1, "trajlog: bb33: there is no step 9: the last is 2"),
         (["bb33@2", "--follow"], 2, "--follow"),
