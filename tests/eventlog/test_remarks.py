@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import NotFound, UsageError
 from core.vocabulary import payload
-from core.vocabulary.episode import NoteAdded, VerificationRecorded
+from core.vocabulary.episode import EpisodeStarted, NoteAdded, VerificationRecorded
 from eventlog import remarks
 from eventlog.inmemory import InMemoryLog
 from eventlog.projection import fold
@@ -76,8 +76,9 @@ verdicts = st.tuples(st.sampled_from(["machine", "human", "import"]), st.sampled
 
 @given(st.lists(verdicts, max_size=6))
 def test_the_verdict_that_rules_is_the_one_in_the_list_of_episodes(given: list[tuple[str, str]]) -> None:
-    recorded = stored(("episode/a", [judged(verdict, source=source) for source, verdict in given]))
+    judgements = [judged(verdict, source=source) for source, verdict in given]
+    recorded = stored(("episode/a", [EpisodeStarted(), *judgements]))
     ruling = [one.verdict for one in history(recorded) if one.rules]
     rows = [dict(zip([column.name for column in EPISODE.columns], row, strict=True)) for row in fold(EPISODE, recorded)]
     assert ruling == [row["verdict"] for row in rows if row["verdict"] != "unverified"]
-    assert all(isinstance(payload(event), VerificationRecorded) for event in recorded)
+    assert all(isinstance(payload(event), VerificationRecorded) for event in recorded[1:])
