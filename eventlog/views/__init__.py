@@ -48,9 +48,9 @@ def reading(
     with log.reader.borrow() as connection:
         points = checkpoints(connection, VIEWS)
         if not all(point.covers(point.head) for point in points):
-            from eventlog.runner import catch_up
+            from eventlog.projection.runner import catch_up
 
-            catch_up(log, connection, progress=progress)
+            catch_up(log, connection, registered(), progress=progress)
             points = checkpoints(connection, VIEWS)
         for point in points:
             if point.parked and note:

@@ -29,12 +29,12 @@ from tests.bench.harness import Row, fresh, row, seconds, server
 DATA = Path(__file__).parents[3] / "shared" / "data"
 ROUNDS = 3
 COPIES = {
-    "tau-bench": 10,
-    "android-control": 10,
-    "swe-agent": 150,
-    "mini-swe-agent": 150,
-    "langfuse": 4_000,
-    "inspect": 800,
+    "tau-bench": 4,
+    "android-control": 4,
+    "swe-agent": 40,
+    "mini-swe-agent": 40,
+    "langfuse": 1_000,
+    "inspect": 300,
 }
 _ADDED = ("event_id", "version", "position", "digest", "committed_at", "expected_version")
 

@@ -12,8 +12,9 @@ from core.merkle import Frontier, leaf_hash
 from eventlog import database
 from eventlog.embedded import Embedded
 from eventlog.ledger import Ledger
-from eventlog.runner import catch_up
+from eventlog.projection.runner import catch_up
 from eventlog.verify import verify
+from eventlog.views import registered
 from eventlog.views.episode import EPISODE
 from tests.bench.harness import Row, episodes, fresh, row, seconds, server
 
@@ -103,7 +104,7 @@ def filled(embedded: Embedded, name: str, count: int, events: Iterable[Event] | 
             pass
         log.seal()
         with log.reader.borrow() as connection:
-            catch_up(log, connection)
+            catch_up(log, connection, registered())
     with database.connect(owner, role=None) as connection:
         connection.execute("VACUUM ANALYZE")
     return url

@@ -9,11 +9,10 @@ import pytest
 
 from core.errors import Corrupt, SchemaMismatch
 from core.event import StoredEvent
-from eventlog import batch, runner
 from eventlog.database import Connection, connect
 from eventlog.ledger import Ledger
-from eventlog.projection import Column, Projection, Row, checkpoints, fold, table
-from eventlog.runner import catch_up
+from eventlog.projection import Column, Projection, Row, batch, checkpoints, fold, runner, table
+from eventlog.projection.runner import catch_up
 from eventlog.views import reading, registered
 from eventlog.views.episode import EPISODE
 from eventlog.views.step import STEP
@@ -88,13 +87,13 @@ class Counter:
 def test_the_tables_hold_what_folding_everything_gives(log: Ledger, connection: Connection) -> None:
     fill(log, "a", "b", verdict="fail")
     fill(log, "c", verdict="pass")
-    assert catch_up(log, connection) == log.head().position
+    assert catch_up(log, connection, registered()) == log.head().position
     for projection in registered():
         assert rows(connection, projection) == folded(log, projection)
 
 
 def test_an_empty_log_has_empty_tables(log: Ledger, connection: Connection) -> None:
-    assert catch_up(log, connection) == 0
+    assert catch_up(log, connection, registered()) == 0
     assert rows(connection, EPISODE) == []
 
 
@@ -107,7 +106,7 @@ def test_many_batches_give_what_one_gives(
     for turn in zip(*streams, strict=True):
         log.append_many(turn)
     monkeypatch.setattr(runner, "BATCH", size)
-    catch_up(log, connection)
+    catch_up(log, connection, registered())
     for projection in registered():
         assert rows(connection, projection) == folded(log, projection)
 
@@ -119,7 +118,7 @@ def test_a_batch_ends_early_where_payloads_are_large(
     monkeypatch.setattr(runner, "BATCH_BYTES", 100)
     monkeypatch.setattr(runner, "_CHUNK", 5)
     seen: list[tuple[int, int]] = []
-    catch_up(log, connection, progress=lambda done, total: seen.append((done, total)))
+    catch_up(log, connection, registered(), progress=lambda done, total: seen.append((done, total)))
     assert len(seen) == 8
     assert seen[-1] == (40, 40)
     assert rows(connection, STEP) == folded(log, STEP)
@@ -130,7 +129,7 @@ def test_what_is_appended_later_is_folded_on_top(log: Ledger, connection: Connec
     events = samples.events("episode/a", payloads)
     for event in events:
         log.append(event)
-        catch_up(log, connection)
+        catch_up(log, connection, registered())
         assert rows(connection, STEP) == folded(log, STEP)
     assert rows(connection, EPISODE) == folded(log, EPISODE)
 
@@ -138,7 +137,7 @@ def test_what_is_appended_later_is_folded_on_top(log: Ledger, connection: Connec
 def test_one_query_says_that_all_is_folded(log: Ledger, connection: Connection) -> None:
     fill(log, "a")
     assert [(p.made, p.lag) for p in checkpoints(connection, registered())] == [(False, 10), (False, 10)]
-    catch_up(log, connection)
+    catch_up(log, connection, registered())
     assert [p.covers(10) for p in checkpoints(connection, registered())] == [True, True]
 
 
@@ -159,11 +158,11 @@ def test_a_process_killed_in_a_batch_leaves_the_one_before(
 
     monkeypatch.setattr(batch.Batch, "write", dying)
     with pytest.raises(psycopg.OperationalError):
-        catch_up(log, connection)
+        catch_up(log, connection, registered())
     monkeypatch.setattr(batch.Batch, "write", original)
     with connect(log.url) as again:
         assert [p.position for p in checkpoints(again, registered())] == [15, 15]
-        catch_up(log, again)
+        catch_up(log, again, registered())
         for projection in registered():
             assert rows(again, projection) == folded(log, projection)
 
@@ -202,7 +201,7 @@ def test_catching_up_at_once_goes_on_where_the_other_ended(log: Ledger, monkeypa
     def work() -> None:
         try:
             with connect(log.url) as own:
-                catch_up(log, own)
+                catch_up(log, own, registered())
         except BaseException as error:
             failures.append(error)
 
@@ -293,28 +292,28 @@ def test_a_row_that_cannot_be_made_or_stored_parks_its_stream_alone(
 
 def test_a_nul_in_a_text_is_written_out(log: Ledger, connection: Connection) -> None:
     fill(log, "a", task="a\0b")
-    catch_up(log, connection)
+    catch_up(log, connection, registered())
     assert [row[1] for row in rows(connection, EPISODE)] == ["a␀b"]
 
 
 def test_a_log_cut_and_written_again_is_refused(log: Ledger, connection: Connection, database: Database) -> None:
     fill(log, "a", "b")
-    catch_up(log, connection)
+    catch_up(log, connection, registered())
     with database.tampering() as owner:
         owner.execute("UPDATE trajlog.segment SET seal = sha256('other') WHERE last_position = 20")
     with pytest.raises(Corrupt, match=r"episode v1.*position 20.*DELETE FROM trajlog.projection"):
-        catch_up(log, connection)
+        catch_up(log, connection, registered())
     connection.execute("DELETE FROM trajlog.projection")
-    catch_up(log, connection)
+    catch_up(log, connection, registered())
     assert rows(connection, EPISODE) == folded(log, EPISODE)
 
 
 def test_a_log_shorter_than_what_was_folded_is_refused(log: Ledger, connection: Connection) -> None:
     fill(log, "a")
-    catch_up(log, connection)
+    catch_up(log, connection, registered())
     connection.execute("UPDATE trajlog.projection SET position = 11")
     with pytest.raises(Corrupt):
-        catch_up(log, connection)
+        catch_up(log, connection, registered())
 
 
 class Wider(Counter):

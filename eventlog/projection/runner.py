@@ -16,11 +16,10 @@ from psycopg.errors import LockNotAvailable
 
 from core.errors import Corrupt, Unavailable
 from core.event import StoredEvent
-from eventlog import tables, views
-from eventlog.batch import Batch, Warm
 from eventlog.database import Connection
 from eventlog.log import Log
-from eventlog.projection import Checkpoint, Projection, checkpoints
+from eventlog.projection import Checkpoint, Projection, checkpoints, tables
+from eventlog.projection.batch import Batch, Warm
 
 BATCH = 20_000
 """Positions in one transaction, at most."""
@@ -45,7 +44,7 @@ Progress = Callable[[int, int], None]
 def catch_up(
     log: Log,
     connection: Connection,
-    projections: Sequence[Projection] | None = None,
+    projections: Sequence[Projection],
     *,
     progress: Progress | None = None,
 ) -> int:
@@ -54,7 +53,6 @@ def catch_up(
     A fold that raises parks its stream for that projection; the rest goes on. `Corrupt` if the log is
     not the one that was folded.
     """
-    projections = views.registered() if projections is None else projections
     target = log.head().position
     warm: dict[str, tuple[int, Warm]] = {}
     first: int | None = None

@@ -2,7 +2,7 @@
 
 A fold is given a stream's events in order and nothing else: no clock, no chance, no other stream.
 Its state is kept as bytes next to the rows, so that a stream is continued where it was left. The
-tables `trajlog_view.<name>__v<version>` are the runner's (`eventlog.runner`), nobody else's.
+tables `trajlog_view.<name>__v<version>` are the runner's (`eventlog.projection.runner`), nobody else's.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
