@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import append, diff, grep, importing, reading, report
+from tests.bench import append, diff, eventsourcing, grep, importing, reading, report
 from tests.bench.harness import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "append": append.run,
+    "eventsourcing": eventsourcing.run,
     "fold": reading.fold,
     "verify": reading.verification,
     "commands": reading.commands,
