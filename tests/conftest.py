@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ import pytest
 
 from eventlog.embedded import Embedded
 from tests.databases import Databases
+
+# A job in the background of a script ignores Ctrl-C and so would every process started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _place() -> Path:

@@ -152,11 +152,11 @@ def test_a_missing_blob_is_said_and_stays_a_reference(url: str, capsys: Capture)
 def test_what_is_no_episode_is_refused_and_the_rest_goes_out(url: str, capsys: Capture) -> None:
     append(url, "episode/e0", ModelResponded(1))
     append(url, "episode/e1", EpisodeStarted(), ModelResponded(1))
-    assert run(["export", "--all"]) == 1
+    assert run(["export", "e0", "e1"]) == 1
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 1
     assert "episode/e0: does not begin with EpisodeStarted" in captured.err
-    report = printed(capsys, "export", "--all", "--out", "x.jsonl", "--json", code=1)
+    report = printed(capsys, "export", "e0", "e1", "--out", "x.jsonl", "--json", code=1)
     assert json.loads(report)["refused"] == [
         {"where": "episode/e0", "why": "does not begin with EpisodeStarted: it is no episode"}
     ]
