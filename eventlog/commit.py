@@ -35,6 +35,7 @@ _CLOSE = "SELECT trajlog.close_segment(%s, %s, NULL, NULL, NULL, NULL)"
 _WRONG_EXPECTED_VERSION = "TL001"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COPY_CHUNK = 1 << 18
+_BEHIND = 12
 
 Meanwhile = Callable[[], bool]
 
@@ -89,6 +90,9 @@ def _copy(connection: Connection, rows: bytearray, meanwhile: Meanwhile | None) 
             copy.write(view[start : start + _COPY_CHUNK])  # queued: what the socket does not take yet waits
             while meanwhile and connection.pgconn.flush() and meanwhile():
                 pass
+        for _ in range(_BEHIND):  # the server is that much behind the socket
+            if not (meanwhile and meanwhile()):
+                break
         copy.write(TRAILER)
 
 
