@@ -59,7 +59,8 @@ CREATE TABLE trajlog.segment (
     seal bytea NOT NULL,
     CHECK (first_position <= last_position)
 );
-CREATE INDEX segment_committed_at ON trajlog.segment USING brin (committed_at) WITH (pages_per_range = 8, autosummarize = on);
+CREATE INDEX segment_committed_at ON trajlog.segment
+    USING brin (committed_at) WITH (pages_per_range = 8, autosummarize = on);
 CREATE TABLE trajlog.merkle (
     level smallint NOT NULL,
     index bigint NOT NULL,
