@@ -132,6 +132,8 @@ def _files(embedded: Embedded, folder: Path) -> Iterator[tuple[str, list[Path]]]
     ):
         if (DATA / "swe-agent" / real).exists():
             record = json.loads((DATA / "swe-agent" / real).read_bytes())
+            if isinstance(record, list):  # mini-swe-agent's bare list of messages, as its newer files hold it
+                record = {"info": {}, "messages": record, "trajectory_format": "mini-swe-agent-1"}
             yield name, [_lines(folder / f"{name}.jsonl", [record], COPIES[name])]
     yield "langfuse", [_langfuse(folder / "langfuse.jsonl")]
     yield "inspect", [_inspect(folder / "inspect.json")]
