@@ -52,6 +52,7 @@ class Shelf(Protocol):
     def names(self) -> Iterator[tuple[str, int, float]]: ...
     def remove(self, digest: str, before: float) -> bool: ...
     def sweep(self, before: float) -> None: ...
+    def close(self) -> None: ...
 
 
 class Collected(NamedTuple):
@@ -143,6 +144,10 @@ class BlobStore:
         if not dry_run:
             self._shelf.sweep(before)
         return Collected(collected, size)
+
+    def close(self) -> None:
+        """Let go of open files; the store stays usable."""
+        self._shelf.close()
 
     def _source(self, digest: str) -> BinaryIO:
         source = self._shelf.open(digest)

@@ -1,9 +1,12 @@
-"""Blobs in a local folder: written to the side, made durable, then named by their digest.
+"""Blobs in a local folder: written to the side, made durable, then named by their digest. Small ones
+that come many at a time share one file.
 
-root/  sha256/ab/<64 hex>  incoming/  .lock
+root/  sha256/ab/<64 hex>  small.sqlite  incoming/  .lock
 """
 
 import fcntl
+import heapq
+import io
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from eventlog import disk
+from eventlog.blobs.small import Small
+
+SMALL_BYTES = 131_072
+"""Blobs of up to that size share a file if many are stored at once."""
 
 _SYNCS = 16
 
@@ -22,10 +29,12 @@ class Files:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._small = Small(root / "small.sqlite")
 
     def where(self, digest: str) -> str:
-        """The blob's file."""
-        return str(self._path(digest))
+        """The file that holds the blob, or would."""
+        path = self._path(digest)
+        return str(path if path.exists() or self._small.size(digest) is None else self._small.path)
 
     def draft(self) -> "FileDraft":
         """A blob to be written, whose digest is not known yet."""
@@ -40,10 +49,19 @@ class Files:
                     os.utime(path)
                 self._sync(path)
                 return True
-        return False
+        return self._small.renew(digest, size)
 
     def keep_all(self, blobs: Mapping[str, bytes]) -> None:
-        """Store blobs by their digests: their files are made durable side by side, each folder once."""
+        """Store blobs by their digests: small ones in one transaction, the files of others made durable
+        side by side, each folder once."""
+        small = {digest: data for digest, data in blobs.items() if len(data) <= SMALL_BYTES}
+        if small:
+            with disk.faults(self._small.path):
+                self._small.keep_all(small)
+        if len(small) < len(blobs):
+            self._keep_large({digest: data for digest, data in blobs.items() if digest not in small})
+
+    def _keep_large(self, blobs: Mapping[str, bytes]) -> None:
         incoming = self._root / "incoming"
         with disk.faults(incoming), ThreadPoolExecutor(_SYNCS) as pool:
             incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,17 +75,25 @@ class Files:
         path = self._path(digest)
         with disk.faults(path), suppress(FileNotFoundError):
             return path.stat().st_size
-        return None
+        return self._small.size(digest)
 
     def open(self, digest: str) -> BinaryIO | None:
         """The blob's bytes, or None if it is not here."""
         path = self._path(digest)
         with disk.faults(path), suppress(FileNotFoundError):
             return path.open("rb")
-        return None
+        data = self._small.read(digest)
+        return None if data is None else io.BytesIO(data)
 
     def names(self) -> Iterator[tuple[str, int, float]]:
-        """What lies here: name, size in bytes, when it was last stored (seconds since 1970)."""
+        """What lies here, in order: name, size in bytes, when it was last stored (seconds since 1970)."""
+        last = None
+        for found in heapq.merge(self._files(), self._small.names()):
+            if found[0] != last:
+                yield found
+            last = found[0]
+
+    def _files(self) -> Iterator[tuple[str, int, float]]:
         with disk.faults(self._root):
             for shard in sorted(self._root.glob("sha256/??")):
                 for path in sorted(shard.iterdir()):
@@ -81,8 +107,13 @@ class Files:
         with disk.faults(path), self._lock(fcntl.LOCK_EX), suppress(FileNotFoundError):
             if path.stat().st_mtime < before:
                 path.unlink()
-                return True
-        return False
+                return self._small.remove(digest, before) or self._small.size(digest) is None
+            return False
+        return self._small.remove(digest, before)
+
+    def close(self) -> None:
+        """Let go of what is open; the shelf stays usable."""
+        self._small.close()
 
     def sweep(self, before: float) -> None:
         """Remove the drafts that a killed writer left before that time."""

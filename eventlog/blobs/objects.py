@@ -83,6 +83,9 @@ class Objects:
         with ThreadPoolExecutor(_UPLOADS) as pool:
             list(pool.map(self._keep_one, blobs.items()))
 
+    def close(self) -> None:
+        """Nothing is kept open."""
+
     def sweep(self, before: float) -> None:
         """Nothing: an unfinished object was never there."""
 

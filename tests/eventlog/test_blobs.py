@@ -87,7 +87,7 @@ def test_a_disk_that_fills_under_many_leaves_whole_blobs_only() -> None:
     with tmpfs("1m") as mount:
         store = BlobStore(mount / "blobs")
         with pytest.raises(DiskFull):
-            store.put_all(os.urandom(100_000) for _ in range(20))
+            store.put_all(os.urandom(200_000) for _ in range(20))
         for address in store.addresses():
             store.check(address)
         assert len(_everything(mount)) == len(list(store.addresses()))
