@@ -1,11 +1,12 @@
 # make demo    see trajlog work on bundled episodes          make test    checks and tests
+# make demo-cluster   the same through a real Kafka (Java 17 and Maven) and PostgreSQL
 # make check   ruff, mypy, import-linter                     make docs    docs/cli.md and docs/events.md from the code
 # make bench   measurements, ONLY=name JSON=file             make faults, make soak   longer tests
 # make lower-bounds   the oldest dependencies that are allowed      make clean
 
 PY := .venv/bin/python
 
-.PHONY: demo test check docs bench faults soak lower-bounds clean setup
+.PHONY: demo demo-cluster test check docs bench faults soak lower-bounds clean setup
 .DEFAULT_GOAL := test
 
 setup:
@@ -13,6 +14,9 @@ setup:
 
 demo: setup
 	@$(PY) -m cli demo
+
+demo-cluster: setup
+	@$(PY) -m tests.demo_cluster
 
 test: check
 	$(PY) -m pytest
@@ -30,10 +34,11 @@ bench: setup
 	$(PY) -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(JSON),--json "$(JSON)")
 
 faults: setup
-	$(PY) -m pytest tests/faults
+	TRAJLOG_FAULTS=$${TRAJLOG_FAULTS:-210} $(PY) -m pytest tests/faults
 
 soak: setup
 	$(PY) -m pytest tests/soak --timeout 0
+	TRAJLOG_FAULTS=$${TRAJLOG_FAULTS:-3000} $(PY) -m pytest tests/faults/kafka
 
 lower-bounds: setup
 	$(PY) -m tests.lower_bounds > .venv/lower-bounds.txt

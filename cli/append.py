@@ -1,17 +1,29 @@
 """`trajlog append`: put events into the log from JSON lines."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from cli.frame import command
 from cli.output import note
 from cli.settings import settings
 
+if TYPE_CHECKING:
+    from eventlog.log import Accepted, Appended
+
 
 @command(
     """echo '{"stream": "episode/a1", "type": "NoteAdded", "payload": {"text": "hi"}}' | trajlog append""",
     "trajlog append < events.jsonl > answers.jsonl",
+    "trajlog append --log kafka://broker:9092/events --wait persisted < events.jsonl",
 )
-def append() -> None:
+def append(
+    wait: Annotated[
+        Literal["accepted", "persisted"],
+        typer.Option(help="With --log: answer when Kafka has an event, or when the ledger has."),
+    ] = "accepted",
+) -> None:
     """Append events from JSON lines on stdin.
 
     Each line is {stream, type, payload} and may have schema, event_id, occurred_at, actor, causation_id,
@@ -19,25 +31,38 @@ def append() -> None:
     position} once it is durable, in order. It stops at the first bad line: what was answered stands. A
     line with an event_id can be sent again. `trajlog events` prints the types; one of a newer writer is
     kept and shown as it is, with a note.
+
+    With --log kafka://HOST/TOPIC, an event that was accepted has no version and no position yet: both are null,
+    and partition and offset say where it is. The persister may still refuse it (a wrong expected_version,
+    an event_id of another event: see `trajlog quarantine`); --wait persisted waits for that.
     """
     import sys
 
     from cli.output import print_json
-    from core.identity import uuid_text
     from eventlog.intake import append_lines
 
+    answered = 0
     with settings().open() as log:
-        for answers in append_lines(log, _chunks(), _unknown):
-            for answer in answers:
-                print_json(
-                    {
-                        "event_id": uuid_text(answer.event_id),
-                        "stream": answer.stream,
-                        "version": answer.version,
-                        "position": answer.position,
-                    }
-                )
-            sys.stdout.flush()
+        try:
+            for answers in append_lines(log, _chunks(), _unknown, wait=wait):
+                for answer in answers:
+                    print_json(_json(answer))
+                answered += len(answers)
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            lines = "1 line was" if answered == 1 else f"{answered:,} lines were"
+            note(f"{lines} answered; what was sent after that may be in the log as well")
+            raise
+
+
+def _json(answer: "Appended | Accepted") -> dict[str, Any]:
+    from core.identity import uuid_text
+    from eventlog.log import Appended
+
+    row: dict[str, Any] = {"event_id": uuid_text(answer.event_id), "stream": answer.stream}
+    if isinstance(answer, Appended):
+        return row | {"version": answer.version, "position": answer.position}
+    return row | {"version": None, "position": None, "partition": answer.partition, "offset": answer.offset}
 
 
 def _unknown(number: int, type_: str) -> None:

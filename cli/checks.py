@@ -40,6 +40,8 @@ def run() -> Iterator[Check]:
         yield from _guarded("server", server)
         yield from _guarded("home", lambda: home(chosen.home))
     yield from _guarded("database", lambda: database(chosen))
+    if chosen.log is not None:
+        yield from _guarded("kafka", lambda: kafka(chosen))
 
 
 def python() -> Check:
@@ -145,6 +147,31 @@ def database(chosen: Settings) -> Iterator[Check]:
         )
     else:
         yield Check("roles", "ok", f"{login} writes, {owner} owns")
+
+
+def kafka(chosen: Settings) -> Iterator[Check]:
+    """Whether the broker answers, and whether the log's topic is there and set as it must be."""
+    from eventlog.kafka.address import KafkaAddress
+    from eventlog.kafka.client import connect
+    from eventlog.kafka.findings import judge
+    from eventlog.kafka.standing import look
+
+    assert chosen.log is not None
+    address = KafkaAddress.parse(chosen.log, chosen.kafka)
+    client = connect(address)
+    admin = client.admin()
+    try:
+        findings = judge(look(admin, address))
+    finally:
+        admin.close()
+    for status in ("fail", "warn"):
+        names = [finding.name for finding in findings if finding.status == status]
+        if names:
+            yield Check(
+                "kafka", status, f"{address.masked()}: {', '.join(names)}", "trajlog kafka check says what and why"
+            )
+            return
+    yield Check("kafka", "ok", f"{address.masked()}, {client.library}")
 
 
 _OWNER = """

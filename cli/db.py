@@ -101,6 +101,44 @@ def upgrade(json: Json = False) -> None:
         print_text(f"schema {found or 'none'} brought to {schema.SCHEMA}")
 
 
+@command(
+    "trajlog db restored",
+    "trajlog db restored --replace",
+    "trajlog db restored --db postgresql://owner@staging.example/trajlog",
+)
+def restored(
+    replace: Annotated[
+        bool, typer.Option("--replace", help="It takes the original's place, which is gone: keep the instance id.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Tell a database that was restored from a backup that it is one.
+
+    The log keeps its id for ever. A copy that runs beside the original becomes an instance of its own:
+    it signs with a key of its own, and takes no records from Kafka in the original's place. With
+    --replace nothing changes. Run it as the owner of the tables, before anything else uses the copy.
+
+    JSON: {log, instance, previous}.
+    """
+    from core.identity import uuid_text
+    from eventlog import restored
+
+    chosen = settings()
+    if chosen.db is None:
+        server = _embedded("mark")
+        server.start()
+        target = server.url(owner=True)
+    else:
+        target = chosen.db
+    found = restored.keep(target) if replace else restored.renew(target)
+    if json:
+        print_json({name: uuid_text(value) for name, value in found._asdict().items()})
+    elif replace:
+        print_text(f"instance {uuid_text(found.instance)}, as before")
+    else:
+        print_text(f"instance {uuid_text(found.instance)}, a copy of {uuid_text(found.previous)}")
+
+
 _SIZES = """
     SELECT n.nspname || '.' || c.relname, nullif(c.reltuples, -1)::bigint,
            pg_table_size(c.oid), pg_indexes_size(c.oid)

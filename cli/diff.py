@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.filters import AsOf
 from cli.frame import Json, command
 from cli.output import clean, note, print_json, print_text, style
 from cli.settings import settings
@@ -25,6 +26,7 @@ _WIDEST = 100
     "trajlog diff 1f0c 77aa",
     "trajlog diff 1f0c --against 77aa --mask time,ids",
     "trajlog diff @last-failed --against pass --json",
+    "trajlog diff 1f0c 77aa --as-of 2026-09-01",
 )
 def diff(
     episode: Annotated[
@@ -42,6 +44,7 @@ def diff(
         str | None, typer.Option(metavar="time,ids", help="Do not compare times, generated ids, or both.")
     ] = None,
     whole: Annotated[bool, typer.Option("--all", help="Show the calls that are the same, too.")] = False,
+    as_of: AsOf = None,
     json: Json = False,
 ) -> None:
     """Compare two episodes call by call.
@@ -57,13 +60,13 @@ def diff(
     name, a, b: {version, step, answer} or null, arguments: [{path, a, b, absent}], feedback: [the same],
     state: the same or null}]}.
     """
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from eventlog.comparison import compare, recorded
 
     if other is not None and against is not None:
         raise UsageError("two episodes to compare with", where="diff", mend="give EP2 or --against, not both")
     masks = _masks(mask)
-    with settings().open() as log, reading(log) as connection:
+    with settings().open() as log, reading(log, as_of=position_of(log, as_of)) as connection:
         sides = [_side(connection, name) for name in _names(connection, episode, other or against, masks)]
         a, b = recorded(connection, *(side.episode for side in sides))
     found = compare((sides[0], a), (sides[1], b), masks)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     "trajlog export --all --format atif --out trajectories/",
     "trajlog export --verdict pass --split train --format openai --out sft.jsonl",
     "trajlog export 1f0c 2a9b --format otlp --out traces/ --force",
+    "trajlog export --all --as-of release-1 --out trajectories/",
 )
 def export(
     episodes: Annotated[
@@ -50,7 +51,9 @@ def export(
     split: options.Split = None,
     import_: options.Import = None,
     since: options.Since = None,
+    until: options.Until = None,
     retracted: options.Retracted = False,
+    as_of: options.AsOf = None,
     json: Json = False,
 ) -> None:
     """Export episodes in the formats of other tools.
@@ -62,7 +65,7 @@ def export(
     JSON, with --out: {format, out, episodes, inside, refused: [{where, why}], missing_blobs}; `inside` are
     sub-agents' episodes that went out in the file of another.
     """
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from eventlog.interchange.export.exporter import find
 
     chosen = options.filters(
@@ -74,6 +77,7 @@ def export(
         split=split,
         import_=import_,
         since=since,
+        until=until,
         retracted=retracted,
     )
     named = episodes or []
@@ -84,8 +88,9 @@ def export(
     if not (named or filtered or all_):
         raise UsageError("no episodes are chosen", mend="name some, give a filter, or --all")
     with settings().open() as log:
-        head = log.head().position
-        with reading(log) as connection:
+        cut = position_of(log, as_of)
+        head = log.head().position if cut is None else cut
+        with reading(log, as_of=cut) as connection:
             ids = _named(connection, named) if named else _listed(connection, chosen)
         if not ids:
             note("no episodes")

@@ -17,6 +17,11 @@ Tool = Annotated[str | None, typer.Option(help="Whose last failed call was of th
 Split = Annotated[str | None, typer.Option(help="Of the split train, dev, audit or final.")]
 Import = Annotated[str | None, typer.Option("--import", help="Brought by this import.")]
 Since = Annotated[str | None, typer.Option(help="Started since: 7d, 6h, a date, a time.")]
+Until = Annotated[str | None, typer.Option(help="Started before: 7d, 6h, a date, a time.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TAG|POSITION|TIME", help="As the log was then: at a tag, a position or a time."),
+]
 Retracted = Annotated[bool, typer.Option("--retracted", help="Retracted ones too.")]
 
 
@@ -31,6 +36,7 @@ def filters(
     import_: str | None,
     since: str | None,
     retracted: bool,
+    until: str | None = None,
 ) -> "Filters":
     """What was chosen. `UsageError` for a verdict or split that is none."""
     from core.times import parse_since
@@ -46,6 +52,7 @@ def filters(
         import_id=import_,
         since=None if since is None else parse_since(since),
         retracted=retracted,
+        until=None if until is None else parse_since(until),
     )
 
 

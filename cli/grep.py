@@ -1,12 +1,13 @@
 """`trajlog grep`: text in episodes, found by an index."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.filters import Policy, Retracted, Source, Split, Task, Verdict, one_of
+from cli.filters import AsOf, Policy, Retracted, Source, Split, Task, Verdict, one_of
 from cli.filters import filters as chosen_filters
 from cli.frame import Json, command
 from cli.output import clean, note, print_json_array, print_text, style
@@ -50,6 +51,7 @@ def grep(
     policy: Policy = None,
     split: Split = None,
     retracted: Retracted = False,
+    as_of: AsOf = None,
     limit: Annotated[int, typer.Option(min=0, help="At most so many lines; 0 is all.")] = 50,
     json: Json = False,
 ) -> None:
@@ -66,7 +68,7 @@ def grep(
     JSON: [{episode, version, step, type, in, position, occurred_at, line, spans: [[first, end]]}].
     """
     from cli.progress import Progress
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from core.times import parse_since
     from eventlog.search import Pattern, Scope, Search
     from eventlog.search.texts import PARTS
@@ -88,10 +90,13 @@ def grep(
     earliest = None if since is None else parse_since(since)
     chosen = settings()
     fetch, missing = _texts(chosen.blobs)
-    with chosen.open() as log, reading(log) as connection:
+    with ExitStack() as stack:
+        log = stack.enter_context(chosen.open())
+        cut = position_of(log, as_of)
+        connection = stack.enter_context(reading(log, as_of=cut))
         only = None if episode is None else resolve(connection, episode).episode
-        scope = Scope(filters, only, earliest, chosen_parts)
-        search = Search(log, connection, wanted, scope, fetch)  # type: ignore[arg-type]  # `reading` lets no other through
+        scope = Scope(filters, only, earliest, chosen_parts, cut)
+        search = Search(log, connection, wanted, scope, fetch)
         with Progress("indexing", unit="events") as bar:
             search.prepare(bar.update)
         hits = _watched(search)

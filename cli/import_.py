@@ -63,8 +63,8 @@ def _run(
 ) -> "Report":
     from cli.progress import Progress
     from eventlog.blobs import BlobStore
+    from eventlog.interchange import workers
     from eventlog.interchange.importer import run
-    from eventlog.ledger import Ledger
     from eventlog.views import reading
 
     chosen = settings()
@@ -73,8 +73,17 @@ def _run(
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with chosen.open() as log:
         with Progress("importing", total=total, unit="bytes") as bar:
-            report = run(log, sources, blobs, format=format, split=split, strict=strict, progress=bar.update)
-        if isinstance(log, Ledger):
+            report = run(
+                log,
+                sources,
+                blobs,
+                format=format,
+                split=split,
+                strict=strict,
+                workers=workers.count(),
+                progress=bar.update,
+            )
+        if log.reader is not None:
             log.seal()
             with Progress("listing", unit="events") as bar, reading(log, progress=lambda done, _: bar.update(done)):
                 pass

@@ -17,6 +17,7 @@ _COLUMNS = ("episode", "verdict", "reward", "steps", "tokens", "task", "failing_
     "trajlog ls --verdict fail --since 7d",
     "trajlog ls --task airline/3 --sort steps --json",
     "trajlog ls --tool search_flights --limit 20",
+    "trajlog ls --verdict fail --as-of release-1",
 )
 def ls(
     task: options.Task = None,
@@ -27,7 +28,9 @@ def ls(
     split: options.Split = None,
     import_: options.Import = None,
     since: options.Since = None,
+    until: options.Until = None,
     retracted: options.Retracted = False,
+    as_of: options.AsOf = None,
     sort: Annotated[
         str,
         typer.Option(
@@ -47,7 +50,7 @@ def ls(
     The newest first, by their place in the log. With more of them than the limit, a note on stderr
     says how to see the next page.
     """
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from eventlog.views import listing
 
     filters = options.filters(
@@ -59,10 +62,11 @@ def ls(
         split=split,
         import_=import_,
         since=since,
+        until=until,
         retracted=retracted,
     )
     page = listing.Page(sort, reverse, limit + 1 if limit else 0, after)
-    with settings().open() as log, reading(log) as connection:
+    with settings().open() as log, reading(log, as_of=position_of(log, as_of)) as connection:
         rows: Any = listing.episodes(connection, filters, page)
         last = None
         if limit:

@@ -1,31 +1,27 @@
 """`trajlog report`: episodes as one page to mail."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from cli.filters import AsOf
 from cli.frame import Json, command
 from cli.output import clean, note, print_json, print_text
+from cli.place import STDOUT, place
 from cli.progress import Progress
 from cli.settings import settings
-from core.errors import NotFound, UsageError
+from core.errors import UsageError
 
 if TYPE_CHECKING:
     from eventlog.database import Connection
     from eventlog.report import Page
-
-_MODE = 0o644
-_STDOUT = "-"
 
 
 @command(
     "trajlog report @last-failed -o failed.html",
     "trajlog report 1f0c 77aa -o both.html --force",
     "trajlog report 1f0c -o small.html --no-images",
+    "trajlog report 1f0c -o then.html --as-of release-1",
 )
 def report(
     episode: Annotated[str, typer.Argument(metavar="EP", help="An id, the beginning of one, @last or @last-failed.")],
@@ -35,6 +31,7 @@ def report(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
     images: Annotated[bool, typer.Option("--images/--no-images", help="Screenshots, or only what was touched.")] = True,
+    as_of: AsOf = None,
     json: Json = False,
 ) -> None:
     """Write one or two episodes as one HTML page to mail.
@@ -45,20 +42,21 @@ def report(
 
     JSON: {file, bytes, episodes, events, pictures, picture_bytes, missing: [address]}.
     """
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from eventlog.blobs import BlobStore
     from eventlog.report import Page, Recorded
 
     chosen = settings()
-    with _place(out, force) as file, chosen.open() as log:
-        head = log.head().position
-        with reading(log) as connection:
+    with place(out, force) as file, chosen.open() as log:
+        cut = position_of(log, as_of)
+        head = log.head().position if cut is None else cut
+        with reading(log, as_of=cut) as connection:
             rows = [_row(connection, name) for name in (episode, other) if name is not None]
         found = [Recorded(name, row, list(log.read(f"episode/{name}", as_of=head))) for name, row in rows]
         page = Page(found, BlobStore(chosen.blobs), images=images, position=head)
         size = _write(page, file)
     events = sum(len(one.events) for one in found)
-    if out == _STDOUT:
+    if out == STDOUT:
         pass
     elif json:
         print_json(
@@ -91,35 +89,6 @@ def _row(connection: "Connection", name: str) -> tuple[str, dict[str, Any]]:
     if named.version is not None:
         raise UsageError("whole episodes are reported", where=name, mend="leave the @N out")
     return named.episode, listing.episode(connection, named.episode, FIELDS) or {}
-
-
-@contextmanager
-def _place(out: str, force: bool) -> Iterator[BinaryIO]:
-    """Where the page is written to: stdout, a device or a pipe as it is; a file appears when it is whole."""
-    if out == _STDOUT:
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-        return
-    path = Path(out).expanduser().resolve()
-    if path.is_dir():
-        raise UsageError("is a folder", where=out, mend="name a file in it")
-    if path.is_file() and not force:
-        raise UsageError("is there already", where=out, mend="name another place, or replace it with --force")
-    if not path.parent.is_dir():
-        raise NotFound("there is no such folder", where=str(path.parent), mend="make it, or name another")
-    if path.exists() and not path.is_file():
-        with path.open("wb") as device:
-            yield device
-        return
-    from eventlog import disk
-
-    try:
-        with disk.writing(path, _MODE) as file:
-            yield file
-    except OSError as error:
-        if error.filename is None or str(error.filename).endswith(".tmp"):
-            error.filename = out
-        raise
 
 
 def _write(page: "Page", file: BinaryIO) -> int:

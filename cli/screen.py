@@ -10,19 +10,20 @@ from cli.terminal import interactive
 from core.errors import UsageError
 
 
-def show_screen(name: str, step: int, out: Path | None, json: bool) -> None:
+def show_screen(name: str, step: int, out: Path | None, json: bool, as_of: str | None = None) -> None:
     """Write the screen of a step to `out` or a new file, say where, and open it at a terminal."""
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from eventlog.blobs import BlobStore
     from eventlog.screenshot import draw, seen
     from eventlog.views.named import resolve
 
     with settings().open() as log:
-        with reading(log) as connection:
+        cut = position_of(log, as_of)
+        with reading(log, as_of=cut) as connection:
             named = resolve(connection, name)
         if named.version is not None:
             raise UsageError("--open takes a step, not an event", where=name, mend="leave the @N out")
-        found = seen(list(log.read(named.stream)), step, named.episode)
+        found = seen(list(log.read(named.stream, as_of=cut)), step, named.episode)
     where = f"{named.episode}@{found.screen.version}"
     picture = draw(BlobStore(settings().blobs).get(found.address), found, where)
     file = _write(picture.data, f"trajlog-{named.episode[:16]}-step{step}-", out)

@@ -1,7 +1,8 @@
 """Settings of one invocation: flag, else environment, else config file, else default.
 
 The config file is TOML with the setting names as keys, in the platform's config folder or where
-`TRAJLOG_CONFIG` says. Relative paths in it are relative to the file.
+`TRAJLOG_CONFIG` says. Relative paths in it are relative to the file. Its table `[kafka]` holds options
+of the Kafka client, which the environment (`TRAJLOG_KAFKA_…`) and the address in `log` go before.
 """
 
 import os
@@ -14,7 +15,7 @@ from core.errors import UsageError
 if TYPE_CHECKING:
     from eventlog.log import Log
 
-NAMES = ("db", "log", "home", "blobs")
+NAMES = ("db", "log", "home", "blobs", "keys")
 
 _flags: dict[str, Any] = {}
 
@@ -35,6 +36,8 @@ class Settings(NamedTuple):
     log: str | None
     home: Path
     blobs: str
+    keys: str
+    kafka: dict[str, str]
     quiet: bool
     debug: bool
 
@@ -42,7 +45,7 @@ class Settings(NamedTuple):
         """The log these settings name."""
         import eventlog
 
-        return eventlog.open(self.db, self.log, home=self.home, blobs=self.blobs)
+        return eventlog.open(self.db, self.log, home=self.home, blobs=self.blobs, kafka=self.kafka)
 
 
 def flag(name: str, value: Any) -> None:
@@ -66,18 +69,37 @@ def quiet() -> bool:
 def settings() -> Settings:
     """The settings of this invocation."""
     values = {setting.name: setting.value for setting in explain()}
-    home, blobs = values["home"], values["blobs"]
-    assert home is not None and blobs is not None
-    return Settings(values["db"], values["log"], Path(home), blobs, quiet(), debug())
+    home, blobs, keys = values["home"], values["blobs"], values["keys"]
+    assert home is not None and blobs is not None and keys is not None
+    _, kafka = _read(config_file())
+    return Settings(values["db"], values["log"], Path(home), blobs, keys, kafka, quiet(), debug())
 
 
 def explain() -> list[Setting]:
-    """Each setting with what set it."""
+    """Each setting with what set it, but for the options of Kafka."""
     file = config_file()
-    written = _read(file)
+    written, _ = _read(file)
     found = [_explain(name, file, written) for name in ("db", "log", "home")]
-    blobs = _explain("blobs", file, written)
-    return [*found, blobs._replace(value=blobs.value or str(Path(found[-1].value or "") / "blobs"))]
+    home = Path(found[-1].value or "")
+    folders = [_explain(name, file, written) for name in ("blobs", "keys")]
+    return [*found, *(folder._replace(value=folder.value or str(home / folder.name)) for folder in folders)]
+
+
+def explain_kafka() -> list[Setting]:
+    """The options of the Kafka client that are set outside the address, secrets as `***`."""
+    file = config_file()
+    _, written = _read(file)
+    if not written and not any(name.startswith("TRAJLOG_KAFKA_") for name in os.environ):
+        return []
+    from eventlog.kafka.address import PREFIX, environment, secret
+
+    given = environment()
+    sources = {name: ("file", str(file)) for name in written}
+    sources |= {name: ("environment", PREFIX + name.upper()) for name in given}
+    return [
+        Setting(f"kafka.{name}", "***" if secret(name) else value, *sources[name])
+        for name, value in sorted((written | given).items())
+    ]
 
 
 def config_file() -> Path:
@@ -103,7 +125,7 @@ def _explain(name: str, file: Path, written: dict[str, str]) -> Setting:
 
 def _normal(name: str, value: str, base: Any) -> str:
     """Paths are made absolute; URLs stay as they are."""
-    if name == "home" or (name == "blobs" and "://" not in value):
+    if name == "home" or (name in ("blobs", "keys") and "://" not in value):
         return str(base() / Path(value).expanduser())
     return value
 
@@ -116,13 +138,14 @@ def _default(name: str) -> str | None:
     return str(default_home())
 
 
-def _read(file: Path) -> dict[str, str]:
+def _read(file: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The file's settings, and those of its table `[kafka]`."""
     try:
         text = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         if os.environ.get("TRAJLOG_CONFIG"):
             raise UsageError("no such config file", where=str(file), mend="create it or unset TRAJLOG_CONFIG") from None
-        return {}
+        return {}, {}
     except OSError as error:
         raise UsageError(f"config file cannot be read: {error.strerror}", where=str(file)) from error
     import tomllib
@@ -131,12 +154,19 @@ def _read(file: Path) -> dict[str, str]:
         found = tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"not TOML: {error}", where=str(file)) from error
+    kafka = found.pop("kafka", {})
     for name, value in found.items():
         if name not in NAMES:
-            raise UsageError(f"unknown setting {name!r}", where=str(file), mend=f"known ones are {', '.join(NAMES)}")
+            mend = f"known ones are {', '.join(NAMES)} and the table [kafka]"
+            raise UsageError(f"unknown setting {name!r}", where=str(file), mend=mend)
         if not isinstance(value, str) or not value:
             raise UsageError(f"{name} must be a text in quotes", where=str(file))
-    return found
+    if not isinstance(kafka, dict):
+        raise UsageError("kafka must be a table", where=str(file), mend="write [kafka] and its options below")
+    for name, value in kafka.items():
+        if not isinstance(value, str | int | float):
+            raise UsageError(f"kafka.{name} must be a text, a number, true or false", where=str(file))
+    return found, {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in kafka.items()}
 
 
 _PASSWORD = re.compile(r"(?P<scheme>[a-zA-Z][\w+.-]*://[^:/@\s]*:)(?P<secret>[^/\s]*)@")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.filters import AsOf
 from cli.frame import Json, command
 from cli.output import clean, note, print_json, print_json_line, print_text, style
 from cli.settings import settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _PIPE_WIDTH = 100
 _FIXED = 46
+_AFTERWARDS_S = 2.0
 
 
 @command(
@@ -28,6 +30,7 @@ _FIXED = 46
     "trajlog show 1f0c --step 3",
     "trajlog show @last --follow",
     "trajlog show 1f0c --open 3 --out step3.png",
+    "trajlog show 1f0c --as-of release-1",
     "trajlog show 1f0c --json",
 )
 def show(
@@ -37,13 +40,14 @@ def show(
     first: Annotated[int, typer.Option("--from", metavar="N", min=1, help="From event version N on.")] = 1,
     step: Annotated[int | None, typer.Option(metavar="N", help="Step N (one model turn) in full.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Every event as it is stored.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with events as they come; Ctrl-C ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with events as they come, until its end.")] = False,
     open_: Annotated[
         int | None, typer.Option("--open", metavar="N", help="The screen of step N, with its touch drawn in.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where --open writes the picture (PNG); default: a new file.")
     ] = None,
+    as_of: AsOf = None,
     json: Json = False,
 ) -> None:
     """Show what happened in an episode.
@@ -51,10 +55,13 @@ def show(
     One line per event, numbered by its version; feedback stands behind the action it answers, with
     its own version. Long values are folded: --step N and EP@N show them in full.
 
+    --follow prints new events the moment they are in the log, and stops two seconds after the episode's
+    end if no more comes (a verdict does), or at Ctrl-C. With --json it prints one line per event.
+
     --open writes the screen that step N was decided on to a file and prints its path; at a terminal
     with a desktop it is opened as well. JSON: {episode, step, version, file, notes}.
     """
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from eventlog.views import listing
     from eventlog.views.named import resolve
 
@@ -63,18 +70,21 @@ def show(
             raise UsageError("--open shows a picture and nothing else", mend="leave the other options out")
         from cli.screen import show_screen
 
-        show_screen(episode, open_, out, json)
+        show_screen(episode, open_, out, json, as_of)
         return
     if out is not None:
         raise UsageError("--out is where --open writes", mend="give --open N with it")
+    if follow and as_of is not None:
+        raise UsageError("--follow shows what is still to come", mend="leave --as-of out")
     with settings().open() as log:
-        with reading(log) as connection:
+        cut = position_of(log, as_of)
+        with reading(log, as_of=cut) as connection:
             named = resolve(connection, episode)
             row = listing.episode(connection, named.episode) or dict.fromkeys(listing.SHOWN)
         row["episode"] = named.episode
         if follow and (named.version is not None or step is not None):
             raise UsageError("--follow shows an episode from an event on", mend="give --from N with it")
-        head = log.head().position
+        head = log.head().position if cut is None else cut
         events = list(log.read(named.stream, as_of=head))
         kept = _chosen(events, named.episode, named.version, step, first)
         if json:
@@ -88,7 +98,7 @@ def show(
         else:
             _print_timeline(row, events, first)
         if follow:
-            _follow(log, named.stream, head, raw=raw, json=json)
+            _follow(log, named.stream, head, events, raw=raw, json=json)
 
 
 def _chosen(
@@ -210,16 +220,27 @@ def _checks(line: "Line") -> Iterator[str]:
         yield f"{style('✗', 'red')}{' ' * 13}{text if limit is None else cut(text, limit - 14)}"
 
 
-def _follow(log: "Log", stream: str, after: int, *, raw: bool, json: bool) -> None:
+def _follow(log: "Log", stream: str, after: int, before: list["StoredEvent"], *, raw: bool, json: bool) -> None:
+    """Print events after a position as they come; `before` are those up to there."""
     import sys
+    import time
 
+    from core.vocabulary.episode import EpisodeEnded
     from eventlog.timeline import line
 
+    ended = any(event.type == EpisodeEnded.__name__ for event in before)
+    latest = time.monotonic()
     sys.stdout.flush()
     for event in log.follow(after=after, stream=stream):
         if event is None:
             sys.stdout.flush()
-        elif json:
+            if ended and time.monotonic() - latest > _AFTERWARDS_S:
+                note("the episode has ended")
+                return
+            continue
+        ended = ended or event.type == EpisodeEnded.__name__
+        latest = time.monotonic()
+        if json:
             print_json_line(_json(event))
         elif raw:
             _print_raw(event)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.filters import AsOf
 from cli.frame import command
 from cli.settings import settings
 from cli.terminal import interactive
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
     from eventlog.log import Log
 
 
-@command("trajlog step @last-failed", "trajlog step 1f0c@14", "trajlog step 1f0c --step 3")
+@command(
+    "trajlog step @last-failed",
+    "trajlog step 1f0c@14",
+    "trajlog step 1f0c --step 3",
+    "trajlog step 1f0c --as-of release-1",
+)
 def step(
     episode: Annotated[
         str, typer.Argument(metavar="EP", help="An id, the beginning of one, @last or @last-failed; EP@N is event N.")
     ],
     number: Annotated[int | None, typer.Option("--step", metavar="N", min=1, help="Begin at step N.")] = None,
+    as_of: AsOf = None,
 ) -> None:
     """Step through an episode on the whole screen.
 
@@ -35,7 +42,7 @@ def step(
     r the event as it is stored, m memory, / searches; ? lists every key, q quits.
     """
     _check_terminal()
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from cli.stepper.walk import Walk
     from eventlog.blobs import BlobStore
     from eventlog.views import listing
@@ -43,12 +50,14 @@ def step(
 
     with ExitStack() as stack:
         log = stack.enter_context(settings().open())
-        with reading(log) as connection:
+        cut = position_of(log, as_of)
+        with reading(log, as_of=cut) as connection:
             named = resolve(connection, episode)
             row = listing.episode(connection, named.episode) or {}
-        walk = Walk(named.episode, row, list(log.read(named.stream, as_of=log.head().position)))
+        head = log.head().position if cut is None else cut
+        walk = Walk(named.episode, row, list(log.read(named.stream, as_of=head)))
         begin = _begin(walk, named.version, number)
-        _run(walk, BlobStore(settings().blobs), begin, lambda: _against(log, walk), stack)
+        _run(walk, BlobStore(settings().blobs), begin, lambda: _against(log, walk, cut), stack)
 
 
 def _check_terminal() -> None:
@@ -112,16 +121,16 @@ def _open_picture(walk: "Walk", store: "BlobStore", index: int, folder: Path) ->
     return f"opened {file}" if open_file(file) else "there is no desktop here to open it on"
 
 
-def _against(log: "Log", walk: "Walk") -> "Against":
+def _against(log: "Log", walk: "Walk", as_of: int | None) -> "Against":
     """The comparison with the closest passing episode."""
     from cli.stepper.panes import Against
     from eventlog.comparison import Side, compare
     from eventlog.comparison.passing import closest
     from eventlog.views import listing, reading
 
-    with reading(log) as connection:
+    with reading(log, as_of=as_of) as connection:
         other = closest(connection, walk.episode)
         rows = [listing.episode(connection, name, ("task", "end", "verdict")) or {} for name in (walk.episode, other)]
-    events = list(log.read(f"episode/{other}"))
+    events = list(log.read(f"episode/{other}", as_of=as_of))
     found = compare((Side(walk.episode, **rows[0]), walk.events), (Side(other, **rows[1]), events))
     return Against(other, found, events)

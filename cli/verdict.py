@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cli.filters import AsOf
 from cli.frame import Json, command
 from cli.output import note, print_json_array, print_table
 from cli.settings import settings
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     "trajlog verdict 1f0c fail --why 'The seat was booked twice.'",
     "trajlog verdict @last pass",
     "trajlog verdict 1f0c --history",
-    "trajlog verdict 1f0c --history --json",
+    "trajlog verdict 1f0c --history --as-of 2026-09-01 --json",
 )
 def verdict(
     episode: Annotated[str, typer.Argument(metavar="EP", help="An episode, as in show.")],
@@ -27,6 +28,7 @@ def verdict(
     ] = None,
     why: Annotated[str | None, typer.Option(metavar="TEXT", help="What it rests on.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Show every verdict instead.")] = False,
+    as_of: AsOf = None,
     json: Json = False,
 ) -> None:
     """Judge an episode, or show how it was judged.
@@ -37,20 +39,23 @@ def verdict(
     JSON of --history: [{version, occurred_at, committed_at, source: machine|human|import, writer,
     verdict, reward, progress, why, supersedes, rules}].
     """
-    from cli.reading import reading
+    from cli.reading import position_of, reading
     from cli.written import print_written
     from eventlog import remarks
     from eventlog.views.named import resolve
 
     if history == (judgement is not None) or (history and why is not None):
         raise UsageError("either judge or look", where="verdict", mend="give pass, fail or inconclusive, or --history")
+    if judgement is not None and as_of is not None:
+        raise UsageError("a judgement is made now", where="--as-of", mend="give it with --history")
     with settings().open() as log:
-        with reading(log) as connection:
+        cut = position_of(log, as_of)
+        with reading(log, as_of=cut) as connection:
             about = resolve(connection, episode)
         if judgement is not None:
             print_written(remarks.judge(log, about, judgement, why), f"judged {judgement}", json=json)
         else:
-            _print_history(remarks.history(log.read(about.stream, until=about.version)), json)
+            _print_history(remarks.history(log.read(about.stream, until=about.version, as_of=cut)), json)
 
 
 def _print_history(found: "list[Judged]", json: bool) -> None:

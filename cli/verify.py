@@ -9,6 +9,8 @@ from cli.settings import settings
 from core.errors import UsageError
 
 if TYPE_CHECKING:
+    from core.tag import Receipt
+    from eventlog.log import Log
     from eventlog.verify import Report
 
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     "trajlog verify",
     "trajlog verify 3f2a",
     "trajlog verify --since 1200000 --json",
+    "trajlog verify --receipt release-1.receipt",
 )
 def verify(
     stream: Annotated[
@@ -24,16 +27,23 @@ def verify(
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="The whole log, as without a name.")] = False,
     since: Annotated[int, typer.Option(metavar="POSITION", min=0, help="Only events after this position.")] = 0,
+    receipt: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A receipt that was kept elsewhere: the log must extend it.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check that the record is whole and unaltered.
 
     Recomputes every digest, version, segment and tree tile, looks every blob up, and names each break.
+    With --receipt it also proves that the log still holds all that the receipt covers, in the same order:
+    without one kept elsewhere nobody can see that its end was cut off, or that all of it was written anew.
     Exit 0: whole. 1: damaged. 3: whole, but a writer's numbering has gaps (events that never arrived).
     """
     if stream is not None and (all_ or since):
         raise UsageError("verify takes a name, or --all and --since", mend="leave one of them out")
-    report = _run(stream, since)
+    if stream is not None and receipt is not None:
+        raise UsageError("a receipt is about the whole log", where="--receipt", mend="leave the name out")
+    report = _run(stream, since, receipt)
     if json:
         from cli.output import print_json
 
@@ -46,23 +56,39 @@ def verify(
         raise typer.Exit(3)
 
 
-def _run(name: str | None, since: int) -> "Report":
+def _run(name: str | None, since: int, receipt: str | None) -> "Report":
     from cli.progress import Progress
     from eventlog.blobs import BlobStore
-    from eventlog.ledger import Ledger
+    from eventlog.log import reader_of
     from eventlog.verify import verify, verify_stream
 
     chosen = settings()
     with chosen.open() as log:
-        if not isinstance(log, Ledger):
-            raise UsageError("only a log in Postgres can be verified", where="--db")
+        reader = reader_of(log)
         blobs = BlobStore(chosen.blobs)
         if name is not None:
             from eventlog.views.named import stream_of
 
-            return verify_stream(log.reader, stream_of(log, name), blobs=blobs)
+            return verify_stream(reader, stream_of(log, name), blobs=blobs)
+        kept, unknown = _receipt(log, receipt)
         with Progress("verifying", total=max(0, log.head().position - since), unit="events") as bar:
-            return verify(log.reader, since=since, blobs=blobs, progress=bar.advance)
+            report = verify(reader, since=since, blobs=blobs, progress=bar.advance, receipt=kept)
+        report.unknowable.extend(unknown)
+        return report
+
+
+def _receipt(log: "Log", path: str | None) -> "tuple[Receipt | None, list[str]]":
+    """The receipt at `path`, if it is one of this log; and what nobody can know of it."""
+    if path is None:
+        return None, []
+    from eventlog.versions import receipt, tags
+    from eventlog.versions.keys import Keys
+
+    kept = receipt.load(path)
+    receipt.refuse_other_log(kept, log.log_id, path)
+    if kept.key in tags.trusted(log, Keys(settings().keys), [kept]):
+        return kept, []
+    return kept, [f"whether this log signed the receipt: nobody here vouches for the key {kept.key.hex()}"]
 
 
 def _print(report: "Report") -> None:

@@ -26,21 +26,45 @@ def fields(tagged: Iterable[tuple[int, bytes | None]]) -> bytes:
 
 
 def event_preimage(event: Event) -> bytes:
-    """The bytes that `event_digest` hashes. Tags: 1 event_id, 2 stream, 3 writer, 4 run, 5 seq u64,
-    6 type, 7 schema u32, 8 occurred_at i64, 9 actor, 10 owner, 11 key_id, 12 causation_id,
+    """The bytes that `event_digest` hashes."""
+    return preimage(
+        event.event_id,
+        author(event.stream, event.writer, event.run),
+        event.seq,
+        kind(event.type, event.schema),
+        event.occurred_at,
+        actors(event.actor, event.owner, event.key_id),
+        event.causation_id,
+        thread(event.correlation_id, event.conversation),
+        event.body,
+    )
+
+
+def preimage(
+    event_id: bytes,
+    author: bytes,
+    seq: int,
+    kind: bytes,
+    occurred_at: int | None,
+    actors: bytes,
+    causation_id: bytes | None,
+    thread: bytes,
+    body: bytes,
+) -> bytes:
+    """The same from fields that are encoded already. Tags: 1 event_id, 2 stream, 3 writer, 4 run, 5 seq
+    u64, 6 type, 7 schema u32, 8 occurred_at i64, 9 actor, 10 owner, 11 key_id, 12 causation_id,
     13 correlation_id, 14 conversation, 15 body."""
-    body, occurred_at, causation_id = event.body, event.occurred_at, event.causation_id
     return b"".join(
         (
             EVENT_LABEL + b"\x01\0\0\0\x10",
-            event.event_id,
-            _author(event.stream, event.writer, event.run),
-            _U64(5, 8, event.seq),
-            _kind(event.type, event.schema),
+            event_id,
+            author,
+            _U64(5, 8, seq),
+            kind,
             b"" if occurred_at is None else _I64(8, 8, occurred_at),
-            _actor(event.actor, event.owner, event.key_id),
+            actors,
             b"" if causation_id is None else b"\x0c\0\0\0\x10" + causation_id,
-            _thread(event.correlation_id, event.conversation),
+            thread,
             _HEAD(15, len(body)),
             body,
         )
@@ -87,22 +111,26 @@ def segment_seal(
 
 
 @lru_cache(maxsize=16_384)
-def _author(stream: str, writer: str, run: bytes) -> bytes:
+def author(stream: str, writer: str, run: bytes) -> bytes:
+    """Fields 2 to 4."""
     return fields([(2, stream.encode()), (3, writer.encode()), (4, run)])
 
 
 @lru_cache(maxsize=4_096)
-def _kind(type_: str, schema: int) -> bytes:
+def kind(type_: str, schema: int) -> bytes:
+    """Fields 6 and 7."""
     return fields([(6, type_.encode()), (7, schema.to_bytes(4, "big"))])
 
 
 @lru_cache(maxsize=16_384)
-def _actor(actor: str | None, owner: str | None, key_id: str | None) -> bytes:
+def actors(actor: str | None, owner: str | None, key_id: str | None) -> bytes:
+    """Fields 9 to 11."""
     return fields([(9, _utf8(actor)), (10, _utf8(owner)), (11, _utf8(key_id))])
 
 
 @lru_cache(maxsize=16_384)
-def _thread(correlation_id: str | None, conversation: str | None) -> bytes:
+def thread(correlation_id: str | None, conversation: str | None) -> bytes:
+    """Fields 13 and 14."""
     return fields([(13, _utf8(correlation_id)), (14, _utf8(conversation))])
 
 

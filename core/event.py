@@ -80,19 +80,50 @@ def envelope_fault(event: Event) -> str | None:
         return "event_id and run must be 16 bytes each"
     if event.causation_id is not None and len(event.causation_id) != 16:
         return "causation_id must be 16 bytes"
-    fault = _names_fault(event.type, event.stream, event.writer, event.actor, event.correlation_id, event.conversation)
+    try:
+        _let_in(
+            event.stream,
+            event.writer,
+            event.correlation_id,
+            event.conversation,
+            event.type,
+            event.schema,
+            event.actor,
+            event.owner,
+            event.key_id,
+        )
+    except BadEvent as error:
+        return error.what
+    return numbers_fault(event.seq, event.occurred_at, event.expected_version)
+
+
+@lru_cache(maxsize=16_384)
+def _let_in(
+    stream: str,
+    writer: str,
+    correlation_id: str | None,
+    conversation: str | None,
+    type_: str,
+    schema: int,
+    actor: str | None,
+    owner: str | None,
+    key_id: str | None,
+) -> None:
+    """Names that many events share are looked at once. What is refused is not remembered: it may be large."""
+    fault = thread_fault(stream, writer, correlation_id, conversation)
+    fault = fault or kind_fault(type_, schema, actor, owner, key_id)
     if fault:
-        return fault
-    if event.owner is not None or event.key_id is not None:
-        return "owner and key_id need encryption, which this version does not have; leave them out"
-    if not 1 <= event.seq <= MAX_SEQ:
-        return f"seq {event.seq} is not between 1 and 2^63-1"
-    if not 1 <= event.schema <= MAX_SCHEMA:
-        return f"schema {event.schema} is not between 1 and 2^31-1"
-    if event.occurred_at is not None and not MIN_TIME <= event.occurred_at <= MAX_TIME:
+        raise BadEvent(fault)
+
+
+def numbers_fault(seq: int, occurred_at: int | None, expected_version: int | None) -> str | None:
+    """What keeps these numbers out, or None."""
+    if not 1 <= seq <= MAX_SEQ:
+        return f"seq {seq} is not between 1 and 2^63-1"
+    if occurred_at is not None and not MIN_TIME <= occurred_at <= MAX_TIME:
         return "occurred_at is outside the years 1 to 9999"
-    if event.expected_version is not None and not 0 <= event.expected_version <= MAX_SEQ:
-        return f"expected_version {event.expected_version} is not between 0 and 2^63-1"
+    if expected_version is not None and not 0 <= expected_version <= MAX_SEQ:
+        return f"expected_version {expected_version} is not between 0 and 2^63-1"
     return None
 
 
@@ -113,21 +144,25 @@ def body_fault(body: bytes) -> str | None:
     return None
 
 
-@lru_cache(maxsize=16_384)
-def _names_fault(
-    type_: str, stream: str, writer: str, actor: str | None, correlation_id: str | None, conversation: str | None
-) -> str | None:
-    """What keeps these names out, or None: a CamelCase type, texts not empty, without NUL, at most 512
-    bytes. Many events share them, so they are looked at once."""
-    if not _TYPE.fullmatch(type_):
-        return f"type {type_[:80]!r} is not a CamelCase name of at most 64 letters and digits"
+def thread_fault(stream: str, writer: str, correlation_id: str | None, conversation: str | None) -> str | None:
+    """What keeps these names out, or None: texts not empty, without NUL, at most 512 bytes."""
     return (
         _text_fault("stream", stream)
         or _text_fault("writer", writer)
-        or _text_fault("actor", actor)
         or _text_fault("correlation_id", correlation_id)
         or _text_fault("conversation", conversation)
     )
+
+
+def kind_fault(type_: str, schema: int, actor: str | None, owner: str | None, key_id: str | None) -> str | None:
+    """The same for what kind of event it is: a CamelCase type, a schema number, an actor."""
+    if not _TYPE.fullmatch(type_):
+        return f"type {type_[:80]!r} is not a CamelCase name of at most 64 letters and digits"
+    if not 1 <= schema <= MAX_SCHEMA:
+        return f"schema {schema} is not between 1 and 2^31-1"
+    if owner is not None or key_id is not None:
+        return "owner and key_id need encryption, which this version does not have; leave them out"
+    return _text_fault("actor", actor)
 
 
 def _text_fault(name: str, text: str | None) -> str | None:

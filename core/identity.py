@@ -51,6 +51,13 @@ def uuid_text(raw: bytes) -> str:
 
 def uuid_bytes(text: str, *, where: str | None = None) -> bytes:
     """The 16 bytes of a UUID, with or without dashes. BadEvent if it is none."""
+    if len(text) == 36 and text[8:24:5] == "----":  # as we write it; white space would leave fewer bytes
+        try:
+            raw = bytes.fromhex(text.replace("-", ""))
+        except ValueError:
+            raw = b""
+        if len(raw) == 16:
+            return raw
     if not _UUID.fullmatch(text):
         raise BadEvent(
             f"{text[:80]!r} is not a UUID", where=where, mend="write it like 0192d3c4-0000-7000-8000-000000000001"

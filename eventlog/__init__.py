@@ -5,33 +5,53 @@ with eventlog.open() as log:                     # the embedded database
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import UsageError
 
 if TYPE_CHECKING:
+    from eventlog.ledger import Ledger
     from eventlog.log import Log
 
 __all__ = ["open"]
 
 
 def open(
-    db: str | None = None, log: str | None = None, *, home: Path | None = None, blobs: str | Path | None = None
+    db: str | None = None,
+    log: str | None = None,
+    *,
+    home: Path | None = None,
+    blobs: str | Path | None = None,
+    kafka: Mapping[str, str] | None = None,
 ) -> "Log":
     """Open a log. `db`: a Postgres URL, `memory://` for one that ends with the process, or None for
     the embedded server under `home` (started, and its schema brought up to date, if need be).
 
-    `log`: the address that events are appended to; None, the only one yet, is the database itself.
+    `log`: where events are appended: None is the database itself, `kafka://host:9092/topic` a topic that
+    `trajlog persist` takes them from. No broker is asked before the first append. `kafka`: options of its
+    client, below those of the address and the environment.
     `blobs`: where its recorders keep large values; by default `TRAJLOG_BLOBS`, else beside the data.
     Raises `Unavailable`, `SchemaMismatch`, `UsageError`.
     """
     if log is not None:
-        raise UsageError(f"cannot append to {log!r}", where="--log", mend="leave it out: events go to the database")
+        from eventlog.kafka.address import KafkaAddress
+
+        address = KafkaAddress.parse(log, kafka)
+        if db == "memory://":
+            raise UsageError("a log behind Kafka ends in Postgres", where="--db", mend="give a postgresql:// URL")
+        from eventlog.kafka.log import KafkaLog
+
+        return KafkaLog(_ledger(db, home, blobs), address)
     if db == "memory://":
         from eventlog.inmemory import InMemoryLog
 
         return InMemoryLog()
+    return _ledger(db, home, blobs)
+
+
+def _ledger(db: str | None, home: Path | None, blobs: str | Path | None) -> "Ledger":
     from eventlog.embedded import Embedded, default_home
     from eventlog.ledger import Ledger
 

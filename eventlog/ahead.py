@@ -26,16 +26,16 @@ class Ahead:
     def some(self) -> bool:
         """Pack a few more events of the next batch; False when there is nothing to do."""
         packer = self._packer
-        room = min(_STEP, self._most - len(packer.events))
+        room = min(_STEP, self._most - len(packer))
         if self._failure is not None or room < 1 or packer.size > BATCH_BYTES:
             return False
-        before = len(packer.events)
+        before = len(packer)
         try:
             packer.take(islice(self._events, room))
         except Exception as error:  # of the events' source too: the commit under way goes on, `batch` raises it
             self._failure = error
             return False
-        return len(packer.events) > before
+        return len(packer) > before
 
     def batch(self) -> Packed | None:
         """The next batch, None when there is none. Raises what an event in it was refused for."""
@@ -44,4 +44,4 @@ class Ahead:
         if self._failure is not None:
             raise self._failure
         packer, self._packer = self._packer, Packer()
-        return packer.packed() if packer.events else None
+        return packer.packed() if len(packer) else None

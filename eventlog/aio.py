@@ -1,16 +1,18 @@
 """The log for asyncio: the same log, its calls run in threads.
 
-Appends of one `AsyncLog` are carried out in the order they were made.
+Appends of one `AsyncLog` are carried out in the order they were made. Behind Kafka they do not wait for
+each other's answers.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from core.event import Event, StoredEvent
-from eventlog.log import Appended, Head, Log
+from eventlog.answers import Pipelined, settled
+from eventlog.log import Accepted, Appended, Head, Log, Wait
 
 if TYPE_CHECKING:
     from eventlog.recorder_async import AsyncRecorder
@@ -31,13 +33,28 @@ class AsyncLog:
     def log_id(self) -> bytes:
         return self.log.log_id
 
-    async def append(self, event: Event) -> Appended:
+    @overload
+    async def append(self, event: Event, *, wait: Literal["persisted"] = ...) -> Appended: ...
+    @overload
+    async def append(self, event: Event, *, wait: Wait) -> Appended | Accepted: ...
+    async def append(self, event: Event, *, wait: Wait = "persisted") -> Appended | Accepted:
         """As `Log.append`. A cancelled append may still be committed: its event id tells."""
-        return await self._write(lambda: self.log.append(event))
+        if isinstance(self.log, Pipelined):
+            return (await self.append_many([event], wait=wait))[0]
+        return await self._write(lambda: self.log.append(event, wait=wait))
 
-    async def append_many(self, events: Sequence[Event]) -> list[Appended]:
+    @overload
+    async def append_many(self, events: Sequence[Event], *, wait: Literal["persisted"] = ...) -> list[Appended]: ...
+    @overload
+    async def append_many(self, events: Sequence[Event], *, wait: Wait) -> Sequence[Appended | Accepted]: ...
+    async def append_many(self, events: Sequence[Event], *, wait: Wait = "persisted") -> Sequence[Appended | Accepted]:
         """As `Log.append_many`."""
-        return await self._write(lambda: self.log.append_many(events))
+        log = self.log
+        if isinstance(log, Pipelined):
+            begun = await self._write(lambda: log.begin(events, wait=wait))
+            answers = await asyncio.wrap_future(begun)
+            return settled(answers)
+        return await self._write(lambda: self.log.append_many(events, wait=wait))
 
     def read(
         self, stream: str, *, after: int = 0, until: int | None = None, as_of: int | None = None

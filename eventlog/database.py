@@ -4,13 +4,14 @@ The application works as the role `trajlog_app`, which may add events but neithe
 them; a login that is a member of that role is switched to it at once.
 """
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import errors
-from psycopg.adapt import Loader
+from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from core.errors import DiskFull, TrajlogError, Unavailable, UsageError
@@ -38,6 +39,22 @@ class _Microseconds(Loader):
         return int.from_bytes(data, "big", signed=True) + 946_684_800_000_000
 
 
+class Uuids(list[bytes]):
+    """UUIDs of 16 bytes each, as a parameter: `= ANY(%s)`."""
+
+
+class _UuidsDumper(Dumper):
+    format = psycopg.pq.Format.BINARY
+    oid = psycopg.adapters.types["uuid"].array_oid
+
+    def dump(self, obj: Uuids) -> Buffer:
+        head = struct.pack(">iiiii", 1, 0, psycopg.adapters.types["uuid"].oid, len(obj), 1)
+        return head + b"".join([b"\0\0\0\x10" + each for each in obj])
+
+
+psycopg.adapters.register_dumper(Uuids, _UuidsDumper)
+
+
 def connect(url: str, *, role: str | None = ROLE, autocommit: bool = True, timeout: int = 10) -> Connection:
     """Connect as `role` where the login may take it; `UsageError` for a malformed URL, `Unavailable`
     where the server cannot be used. Read with `binary=True`, a timestamptz is µs since 1970."""
@@ -49,7 +66,8 @@ def connect(url: str, *, role: str | None = ROLE, autocommit: bool = True, timeo
         ) from None
     params.setdefault("connect_timeout", timeout)
     params.setdefault("application_name", "trajlog")
-    params["options"] = f"{params.get('options') or ''} -c timezone=UTC -c client_encoding=UTF8".strip()
+    path = "-c search_path=trajlog,trajlog_view,public" if role else ""
+    params["options"] = f"{params.get('options') or ''} -c timezone=UTC -c client_encoding=UTF8 {path}".strip()
     with translated(url):
         connection = psycopg.connect(make_conninfo("", **params), autocommit=autocommit)
         connection.adapters.register_loader("timestamptz", _Microseconds)

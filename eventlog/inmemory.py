@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID, uuid4
 
@@ -12,7 +13,7 @@ from core.digest import event_digest, segment_seal
 from core.errors import EventIdTaken, NotFound, WrongExpectedVersion
 from core.event import MAX_SEQ, Event, StoredEvent, check
 from core.merkle import Frontier, leaf_hash
-from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, Appended, BatchTooLarge, Head
+from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, Appended, BatchTooLarge, Head, Wait
 
 if TYPE_CHECKING:
     from eventlog.recorder import Recorder
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 class InMemoryLog:
     """A `Log` that lives as long as its process."""
+
+    direct = True
+    reader = None
 
     def __init__(self) -> None:
         self._log_id = uuid4().bytes
@@ -34,10 +38,17 @@ class InMemoryLog:
     def log_id(self) -> bytes:
         return self._log_id
 
-    def append(self, event: Event) -> Appended:
+    def append(self, event: Event, *, wait: Wait = "persisted") -> Appended:
         return self.append_many([event])[0]
 
-    def append_many(self, events: Sequence[Event]) -> list[Appended]:
+    def append_all(
+        self, events: Iterable[Event], *, batch: int = 10_000, wait: Wait = "persisted"
+    ) -> Iterator[list[Appended]]:
+        source = iter(events)
+        while some := list(islice(source, batch)):
+            yield self.append_many(some)
+
+    def append_many(self, events: Sequence[Event], *, wait: Wait = "persisted") -> list[Appended]:
         if len(events) > MAX_BATCH_EVENTS or sum(len(event.body) for event in events) > MAX_BATCH_BYTES:
             raise BatchTooLarge(f"{len(events):,} events in one commit are too many", mend="split it")
         for event in events:

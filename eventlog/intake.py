@@ -1,10 +1,11 @@
 """Appends events that come as JSON lines, answering each one once it is durable, in order.
 
 What has arrived goes in one commit, so that a fast writer is not slowed to one event per fsync and a
-slow one waits for nothing. At the first bad line it stops: what came before it stands.
+slow one waits for nothing. At the first bad line it stops: what came before it stands. Where each event
+goes alone (Kafka), a line that is refused may have been followed by others already: how many is said.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import Raw
@@ -14,9 +15,10 @@ from core.errors import BadEvent, EventIdTaken, TrajlogError, WrongExpectedVersi
 from core.event import Event, check
 from core.identity import uuid8, uuid_bytes
 from core.times import from_text
+from eventlog.answers import Pipelined
 from eventlog.interchange.records import explain
 from eventlog.interchange.split import Piece
-from eventlog.log import Appended, Log
+from eventlog.log import Accepted, Appended, Log, Wait
 from eventlog.writer import Writer
 
 MAX_LINE = 8_000_000
@@ -47,9 +49,12 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 Unknown = Callable[[int, str], None]
+Given = Sequence[Appended | Accepted]
 
 
-def append_lines(log: Log, chunks: Iterable[bytes], unknown: Unknown | None = None) -> Iterator[list[Appended]]:
+def append_lines(
+    log: Log, chunks: Iterable[bytes], unknown: Unknown | None = None, *, wait: Wait = "persisted"
+) -> Iterator[Given]:
     """Append the lines that `chunks` hold, and yield the answers to those of each commit. The error of
     a bad line names its number; it comes after the answers to all lines before it. `unknown` is told
     the first line of each type that this version does not know: it is appended all the same."""
@@ -67,11 +72,11 @@ def append_lines(log: Log, chunks: Iterable[bytes], unknown: Unknown | None = No
                     told.add(event.type)
                     unknown(number, event.type)
             except TrajlogError as error:
-                yield from _commit(log, batch)
+                yield from _commit(log, batch, wait)
                 raise _numbered(error, number) from None
             size += len(line)
         if batch and (item is None or len(batch) >= BATCH_EVENTS or size >= BATCH_BYTES):
-            yield from _commit(log, batch)
+            yield from _commit(log, batch, wait)
             batch, size = [], 0
 
 
@@ -134,9 +139,12 @@ def _check_payload(event: Event) -> None:
         raise BadEvent(f"payload does not fit {event.type}: {found.why}", where="payload", mend=mend)
 
 
-def _commit(log: Log, batch: list[tuple[int, Event]]) -> Iterator[list[Appended]]:
+def _commit(log: Log, batch: list[tuple[int, Event]], wait: Wait) -> Iterator[Given]:
     """One commit, or, where an event is refused, one for each of those before it."""
     if not batch:
+        return
+    if isinstance(log, Pipelined):
+        yield from _send(log, batch, wait)
         return
     try:
         yield log.append_many([event for _, event in batch])
@@ -146,6 +154,23 @@ def _commit(log: Log, batch: list[tuple[int, Event]]) -> Iterator[list[Appended]
                 yield [log.append(event)]
             except TrajlogError as error:
                 raise _numbered(error, number) from None
+
+
+def _send(log: Pipelined, batch: list[tuple[int, Event]], wait: Wait) -> Iterator[Given]:
+    """The answers up to the first line that was refused; those after it were sent as well."""
+    answers = log.begin([event for _, event in batch], wait=wait).result()
+    good: list[Appended | Accepted] = []
+    for (number, _), answer in zip(batch, answers, strict=True):
+        if isinstance(answer, TrajlogError):
+            if good:
+                yield good
+            after = sum(not isinstance(later, TrajlogError) for later in answers[len(good) + 1 :])
+            if after:
+                lines = "1 line after it was" if after == 1 else f"{after:,} lines after it were"
+                answer.mend = f"{answer.mend}; {lines} sent as well" if answer.mend else f"{lines} sent as well"
+            raise _numbered(answer, number)
+        good.append(answer)
+    yield good
 
 
 def _numbered(error: TrajlogError, number: int) -> TrajlogError:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from uuid import UUID
 
 import psycopg
 from msgspec.structs import replace
@@ -20,11 +19,11 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from core.digest import event_digest
-from core.errors import DuplicateEvent, EventIdTaken, NotFound, TrajlogError, Unavailable, WrongExpectedVersion
+from core.errors import DuplicateEvent, NotFound, TrajlogError, Unavailable, WrongExpectedVersion
 from core.event import Event, StoredEvent, check
-from eventlog import commit, database, schema
+from eventlog import commit, database, forks, schema
 from eventlog.ahead import BATCH_EVENTS, Ahead
-from eventlog.log import Appended, Head
+from eventlog.log import Appended, Head, Wait
 from eventlog.pack import Packed, pack
 from eventlog.reader import Reader
 from eventlog.sealer import Tiles
@@ -39,9 +38,6 @@ _SETTINGS = (
     "SET statement_timeout = 0; SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'"
 )
 _LAST = "SELECT last_position, committed_at, seal FROM trajlog.segment ORDER BY last_position DESC LIMIT 1"
-_KNOWN = (
-    "SELECT uuid_send(event_id), stream, version, position, owner, digest FROM trajlog.event WHERE event_id = ANY(%s)"
-)
 
 if TYPE_CHECKING:
     from eventlog.recorder import Recorder
@@ -56,12 +52,15 @@ class Ledger:
     a connection of its own.
     """
 
+    direct = True
+
     def __init__(self, url: str, *, blobs: str | Path | None = None) -> None:
         self.url = url
         self.blobs = blobs
         self._lock = threading.RLock()
         self._connection: database.Connection | None = None
         self.reader = Reader(url)
+        forks.begin_anew(self)
         with self.reader.borrow() as connection:
             found = schema.version(connection)
             if found != schema.SCHEMA:
@@ -77,20 +76,22 @@ class Ledger:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def append(self, event: Event) -> Appended:
+    def append(self, event: Event, *, wait: Wait = "persisted") -> Appended:
         check(event)
         digest = event_digest(event)
         row = commit.parameters(event, digest)
         try:
             version, position = self._write(lambda connection: commit.append_one(connection, row, event))
         except (DuplicateEvent, WrongExpectedVersion) as error:
-            return self._known([event], [digest], error)[event.event_id]
+            return self._known([event.event_id], [event.stream], [event.owner], [digest], error)[event.event_id]
         return Appended(event.event_id, event.stream, version, position)
 
-    def append_many(self, events: Sequence[Event]) -> list[Appended]:
+    def append_many(self, events: Sequence[Event], *, wait: Wait = "persisted") -> list[Appended]:
         return self.commit(pack(events)) if events else []
 
-    def append_all(self, events: Iterable[Event], *, batch: int = BATCH_EVENTS) -> Iterator[list[Appended]]:
+    def append_all(
+        self, events: Iterable[Event], *, batch: int = BATCH_EVENTS, wait: Wait = "persisted"
+    ) -> Iterator[list[Appended]]:
         """Commit any number of events, `batch` a segment: the answers of each commit in turn. The next
         batch is packed while the database takes the last. What was answered stands if a later one fails."""
         ahead = Ahead(events, batch)
@@ -100,41 +101,45 @@ class Ledger:
     def commit(self, packed: Packed, meanwhile: "commit.Meanwhile | None" = None) -> list[Appended]:
         """Commit a packed batch as one segment, all or nothing. Events that the log has already, or
         that the batch repeats, are left out and answered as duplicates, whatever they expected."""
-        events, batch = packed.events, packed
-        known: dict[bytes, Appended] = {}
+        ids, batch = packed.ids, packed
+        found: dict[bytes, Appended] = {}
         fresh: list[Appended] = []
-        while batch.events:
+        while len(batch):
             try:
                 fresh = self._write(partial(commit.commit_batch, packed=batch, meanwhile=meanwhile))
                 break
             except (DuplicateEvent, WrongExpectedVersion) as error:
-                known |= self._known(batch.events, batch.digests, error)
-                rest: dict[bytes, Event] = {}
-                for event in batch.events:
-                    if event.event_id not in known:
-                        rest.setdefault(event.event_id, event)
-                batch = pack(list(rest.values()))
-        return _answers(events, known, fresh)
+                found |= self._known(batch.ids, batch.streams, batch.owners, batch.digests, error)
+                rest: dict[bytes, int] = {}
+                for place, event_id in enumerate(batch.ids):
+                    if event_id not in found:
+                        rest.setdefault(event_id, place)
+                batch = batch.only(list(rest.values()))
+        return _answers(ids, found, fresh)
 
-    def _known(self, events: Sequence[Event], digests: Sequence[bytes], error: TrajlogError) -> dict[bytes, Appended]:
+    def _known(
+        self,
+        ids: Sequence[bytes],
+        streams: Sequence[str],
+        owners: Sequence[str | None],
+        digests: Sequence[bytes],
+        error: TrajlogError,
+    ) -> dict[bytes, Appended]:
         """Where those of the events are that the log has already; raises `EventIdTaken` where an id
         stands for something else, and `error` where none is known and none repeated."""
-        ids = list({UUID(bytes=event.event_id) for event in events})
-        rows = self._write(lambda connection: connection.execute(_KNOWN, (ids,)).fetchall())
-        stored = {row[0]: row for row in rows}
+        known = self._write(lambda connection: commit.known(connection, list(set(ids))))
         first: dict[bytes, bytes] = {}
         found: dict[bytes, Appended] = {}
-        for event, digest in zip(events, digests, strict=True):
-            event_id = event.event_id
-            if event_id not in stored:
+        for event_id, stream, owner, digest in zip(ids, streams, owners, digests, strict=True):
+            there = known.get(event_id)
+            if there is None:
                 if first.setdefault(event_id, digest) != digest:
-                    raise _taken(event)
+                    raise commit.taken(event_id, stream)
                 continue
-            _, stream, version, position, owner, was = stored[event_id]
-            if stream != event.stream or owner != event.owner or (_is_v7(event_id) and was != digest):
-                raise _taken(event)
-            found[event_id] = Appended(event_id, stream, version, position, duplicate=True)
-        if not found and len(first) == len(events):
+            if not there.same(event_id, stream, owner, digest):
+                raise commit.taken(event_id, stream)
+            found[event_id] = Appended(event_id, stream, there.version, there.position, duplicate=True)
+        if not found and len(first) == len(ids):
             raise error
         return found
 
@@ -177,6 +182,10 @@ class Ledger:
         return record(self, **given)
 
     # -- connections -----------------------------------------------------------------------------
+
+    def forked(self) -> None:
+        forks.leave(self._connection)
+        self._connection, self._lock = None, threading.RLock()
 
     def close(self) -> None:
         with self._lock:
@@ -231,26 +240,14 @@ class Ledger:
         return connection
 
 
-def _answers(events: Sequence[Event], known: dict[bytes, Appended], fresh: list[Appended]) -> list[Appended]:
+def _answers(ids: Sequence[bytes], known: dict[bytes, Appended], fresh: list[Appended]) -> list[Appended]:
     """One answer an event, in order; a repeat within the batch is a duplicate of its first."""
-    if len(fresh) == len(events):
+    if len(fresh) == len(ids):
         return fresh
     by_id = known | {answer.event_id: answer for answer in fresh}
     answers = []
-    for event in events:
-        answer = by_id[event.event_id]
+    for event_id in ids:
+        answer = by_id[event_id]
         answers.append(answer)
-        by_id[event.event_id] = replace(answer, duplicate=True)
+        by_id[event_id] = replace(answer, duplicate=True)
     return answers
-
-
-def _taken(event: Event) -> EventIdTaken:
-    return EventIdTaken(
-        f"event id {UUID(bytes=event.event_id)} stands for another event",
-        where=event.stream,
-        mend="give each event an id of its own",
-    )
-
-
-def _is_v7(event_id: bytes) -> bool:
-    return event_id[6] >> 4 == 7

@@ -3,21 +3,27 @@
 Every implementation passes the suite in `eventlog/testing.py`; the in-memory one is its oracle.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, overload
 
 import msgspec
 
-from core.errors import TrajlogError
+from core.errors import TrajlogError, UsageError
 from core.event import Event, StoredEvent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from eventlog.reader import Reader
     from eventlog.recorder import Recorder
 
 MAX_BATCH_EVENTS = 50_000
 MAX_BATCH_BYTES = 64_000_000
+
+
+Wait = Literal["accepted", "persisted"]
+"""What an append waits for: the event is safe (in Kafka, on all replicas), or in the ledger as well.
+Where events go straight to the ledger both are one."""
 
 
 class BatchTooLarge(TrajlogError):
@@ -32,6 +38,27 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     version: int
     position: int
     duplicate: bool = False
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """Where Kafka keeps an event, on its way to the ledger: it has no version and no position yet."""
+
+    event_id: bytes
+    stream: str
+    partition: int
+    offset: int
+
+
+class PartlyAppended(TrajlogError):
+    """Some events of a batch were refused and others are in the log, as can be where a log is not
+    `direct`. `answers`: of each event, in order, where it went or why it was refused."""
+
+    def __init__(self, answers: "Sequence[Appended | TrajlogError]") -> None:
+        refused = [answer for answer in answers if isinstance(answer, TrajlogError)]
+        super().__init__(
+            f"{len(refused):,} of {len(answers):,} events were refused, the others are in the log; first {refused[0]}"
+        )
+        self.answers = list(answers)
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -50,12 +77,44 @@ class Log(Protocol):
         """16 bytes, born once with the log."""
         ...
 
-    def append(self, event: Event) -> Appended:
-        """Commit one event durably. `BadEvent`, `EventIdTaken`, `WrongExpectedVersion`."""
+    @property
+    def direct(self) -> bool:
+        """Whether events go straight to the ledger: then a batch is one segment, all or nothing."""
         ...
 
-    def append_many(self, events: Sequence[Event]) -> list[Appended]:
-        """Commit all events in order as one segment, or none of them. `BatchTooLarge` besides."""
+    @property
+    def reader(self) -> "Reader | None":
+        """Reads the database that the log ends in; None for one without a database."""
+        ...
+
+    @overload
+    def append(self, event: Event, *, wait: Literal["persisted"] = ...) -> Appended: ...
+    @overload
+    def append(self, event: Event, *, wait: Wait) -> Appended | Accepted:
+        """Append one event durably. `BadEvent`, `EventIdTaken`, `WrongExpectedVersion`; `Unavailable` where
+        the log cannot be reached: what the event came to is then unknown, and the same event may be appended
+        again. An event that was only waited for until it is `accepted` may be refused later."""
+        ...
+
+    @overload
+    def append_many(self, events: Sequence[Event], *, wait: Literal["persisted"] = ...) -> list[Appended]: ...
+    @overload
+    def append_many(self, events: Sequence[Event], *, wait: Wait) -> Sequence[Appended | Accepted]:
+        """Append all events, in order in each stream. What the door refuses (`BadEvent`, `BatchTooLarge`, an
+        id for two contents) is refused before any is written. A `direct` log commits them in order as one
+        segment, or none of them; any other may end in `PartlyAppended`."""
+        ...
+
+    @overload
+    def append_all(
+        self, events: Iterable[Event], *, batch: int = ..., wait: Literal["persisted"] = ...
+    ) -> Iterator[list[Appended]]: ...
+    @overload
+    def append_all(
+        self, events: Iterable[Event], *, batch: int = ..., wait: Wait
+    ) -> Iterator[Sequence[Appended | Accepted]]:
+        """Append any number of events in bounded memory, `batch` at a time as `append_many` does; the
+        answers of each batch in turn. What was answered stands if a later one fails."""
         ...
 
     def read(
@@ -109,3 +168,10 @@ class Log(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exc: object) -> None: ...
+
+
+def reader_of(log: Log) -> "Reader":
+    """The reader of the log's database. `UsageError` for a log that has none."""
+    if log.reader is None:
+        raise UsageError("a log in memory has no lists", where="--db", mend="use a PostgreSQL database")
+    return log.reader

@@ -4,14 +4,17 @@ Rows are packed before the log's lock is taken; position and version are the two
 columns, whose place in the bytes is kept, and are patched in under the lock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from core.digest import event_digest
-from core.event import Event, check
+from core import digest
+from core.digest import preimage
+from core.errors import BadEvent
+from core.event import Event, body_fault, kind_fault, numbers_fault, thread_fault
 from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, BatchTooLarge
 
 COLUMNS: Final = (
@@ -36,13 +39,20 @@ def crc(body: bytes) -> int:
 
 
 class Packed:
-    """A batch ready for COPY: `events`, their `digests`, the rows' bytes and where each row starts."""
+    """A batch ready for COPY. What the commit asks of its events is a list each, in order: `ids`,
+    `streams`, `owners`, `digests`, `expected` versions; `rows` are the bytes, `starts` where each begins."""
 
-    def __init__(self, events: Sequence[Event], digests: list[bytes], rows: bytearray, starts: list[int]) -> None:
-        self.events = events
-        self.digests = digests
-        self.rows = rows
-        self.starts = starts
+    def __init__(self) -> None:
+        self.ids: list[bytes] = []
+        self.streams: list[str] = []
+        self.owners: list[str | None] = []
+        self.digests: list[bytes] = []
+        self.expected: list[int | None] = []
+        self.rows = bytearray()
+        self.starts: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     def patch(self, first_position: int, versions: Sequence[int]) -> None:
         """Write the positions (dense from `first_position`) and versions into the rows."""
@@ -51,53 +61,124 @@ class Packed:
             pack_into(rows, start + 6, position, 8, version)
             position += 1
 
+    def only(self, places: Collection[int]) -> "Packed":
+        """A batch of the events at these places, which ascend."""
+        few = Packed()
+        ends = [*self.starts[1:], len(self.rows)]
+        for name in ("ids", "streams", "owners", "digests", "expected"):
+            column = getattr(self, name)
+            setattr(few, name, [column[i] for i in places])
+        for i in places:
+            few.starts.append(len(few.rows))
+            few.rows += self.rows[self.starts[i] : ends[i]]
+        return few
+
+    @classmethod
+    def joined(cls, batches: Iterable["Packed"]) -> "Packed":
+        """One batch of several, in order."""
+        whole = cls()
+        for each in batches:
+            at = len(whole.rows)
+            whole.ids += each.ids
+            whole.streams += each.streams
+            whole.owners += each.owners
+            whole.digests += each.digests
+            whole.expected += each.expected
+            whole.starts += [start + at for start in each.starts]
+            whole.rows += each.rows
+        return whole
+
 
 class Packer:
     """A batch in the making: `size` is its rows' bytes so far."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
         self.size = 0
-        self._digests: list[bytes] = []
+        self._packed = Packed()
         self._rows: list[bytes] = []
-        self._starts: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def take(self, events: Iterable[Event]) -> None:
-        """Check every event at the door, digest it and pack its row. `BadEvent`, `BatchTooLarge`."""
-        first, at = _FIRST.pack, self.size
-        taken, digests, rows, starts = self.events, self._digests, self._rows, self._starts
+        """Let every event through the door, digest it and pack its row. `BadEvent`, `BatchTooLarge`."""
         for event in events:
-            check(event)
-            digest = event_digest(event)
-            body = event.body
-            occurred_at, causation_id = event.occurred_at, event.causation_id
-            row = b"".join(
-                (
-                    first(
-                        19, 8, 0, 8, 0, 16, event.event_id, 16, event.run, 8, event.seq, 4, event.schema,
-                        32, digest, 4, crc32(body),
-                    ),
-                    _texts(event.stream, event.writer, event.type),
-                    _NULL if occurred_at is None else _I64(8, occurred_at - EPOCH_SHIFT),
-                    _texts(event.actor, event.owner, event.key_id),
-                    _NULL if causation_id is None else b"\0\0\0\x10" + causation_id,
-                    _texts(event.correlation_id, event.conversation),
-                    _LEN(len(body)),
-                    body,
-                )
+            fault = self.add(
+                event.event_id, event.stream, event.writer, event.run, event.seq, event.type, event.schema,
+                event.occurred_at, event.actor, event.owner, event.key_id, event.causation_id,
+                event.correlation_id, event.conversation, event.expected_version, event.body,
             )  # fmt: skip
-            taken.append(event)
-            digests.append(digest)
-            rows.append(row)
-            starts.append(at)
-            at += len(row)
-            self.size = at
-            if at > MAX_BATCH_BYTES:
+            if fault is not None:
+                raise BadEvent(fault, where=f"{event.stream[:80]!r} seq {event.seq}")
+            if self.size > MAX_BATCH_BYTES:
                 raise BatchTooLarge(f"more than {MAX_BATCH_BYTES:,} bytes in one commit", mend="split it")
 
+    def add(
+        self,
+        event_id: bytes,
+        stream: str,
+        writer: str,
+        run: bytes,
+        seq: int,
+        type_: str,
+        schema: int,
+        occurred_at: int | None,
+        actor: str | None,
+        owner: str | None,
+        key_id: str | None,
+        causation_id: bytes | None,
+        correlation_id: str | None,
+        conversation: str | None,
+        expected_version: int | None,
+        body: bytes,
+    ) -> str | None:
+        """The same for one event, given by its fields; answers with what `core.event.check` has against
+        it, and then nothing was taken."""
+        if len(event_id) != 16:
+            return "event_id and run must be 16 bytes each"
+        if causation_id is not None and len(causation_id) != 16:
+            return "causation_id must be 16 bytes"
+        try:
+            author, thread, names, threads = _thread(stream, writer, run, correlation_id, conversation)
+            kind, actors, type_text, actor_texts = _kind(type_, schema, actor, owner, key_id)
+        except BadEvent as error:
+            return error.what
+        fault = numbers_fault(seq, occurred_at, expected_version) or body_fault(body)
+        if fault:
+            return fault
+        digest_ = sha256(
+            preimage(event_id, author, seq, kind, occurred_at, actors, causation_id, thread, body)
+        ).digest()
+        row = b"".join(
+            (
+                _FIRST.pack(
+                    19, 8, 0, 8, 0, 16, event_id, 16, run, 8, seq, 4, schema, 32, digest_, 4, crc32(body)
+                ),
+                names,
+                type_text,
+                _NULL if occurred_at is None else _I64(8, occurred_at - EPOCH_SHIFT),
+                actor_texts,
+                _NULL if causation_id is None else b"\0\0\0\x10" + causation_id,
+                threads,
+                _LEN(len(body)),
+                body,
+            )
+        )  # fmt: skip
+        packed = self._packed
+        packed.ids.append(event_id)
+        packed.streams.append(stream)
+        packed.owners.append(owner)
+        packed.digests.append(digest_)
+        packed.expected.append(expected_version)
+        packed.starts.append(self.size)
+        self._rows.append(row)
+        self.size += len(row)
+        return None
+
     def packed(self) -> Packed:
-        """The batch."""
-        return Packed(self.events, self._digests, bytearray(b"".join(self._rows)), self._starts)
+        """The batch; the packer is spent."""
+        self._packed.rows = bytearray(b"".join(self._rows))
+        return self._packed
 
 
 def pack(events: Sequence[Event]) -> Packed:
@@ -109,8 +190,40 @@ def pack(events: Sequence[Event]) -> Packed:
     return packer.packed()
 
 
-@lru_cache(maxsize=65_536)
+# What many events share is checked and encoded once: its digest fields in two parts, its columns in two.
+# What is refused (`BadEvent`) is not remembered: it may be large.
+_Shared = tuple[bytes, bytes, bytes, bytes]
+
+
+@lru_cache(maxsize=32_768)
+def _thread(stream: str, writer: str, run: bytes, correlation_id: str | None, conversation: str | None) -> _Shared:
+    fault = thread_fault(stream, writer, correlation_id, conversation)
+    if fault is None and len(run) != 16:
+        fault = "event_id and run must be 16 bytes each"
+    if fault:
+        raise BadEvent(fault)
+    return (
+        digest.author(stream, writer, run),
+        digest.thread(correlation_id, conversation),
+        _texts(stream, writer),
+        _texts(correlation_id, conversation),
+    )
+
+
+@lru_cache(maxsize=4_096)
+def _kind(type_: str, schema: int, actor: str | None, owner: str | None, key_id: str | None) -> _Shared:
+    fault = kind_fault(type_, schema, actor, owner, key_id)
+    if fault:
+        raise BadEvent(fault)
+    return (
+        digest.kind(type_, schema),
+        digest.actors(actor, owner, key_id),
+        _texts(type_),
+        _texts(actor, owner, key_id),
+    )
+
+
 def _texts(*texts: str | None) -> bytes:
-    """Consecutive text columns; many events share them."""
+    """Consecutive text columns."""
     raw = [None if text is None else text.encode() for text in texts]
     return b"".join([_NULL if text is None else _LEN(len(text)) + text for text in raw])

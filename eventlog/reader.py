@@ -12,23 +12,27 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from core.event import StoredEvent
-from eventlog import database
+from eventlog import database, forks
 
-_FIELDS: Final = (
+FIELDS: Final = (
     "e.position, e.version, uuid_send(e.event_id), uuid_send(e.run), e.seq, e.schema, e.digest, e.stream, e.writer, "
     "e.type, e.occurred_at, e.actor, e.owner, e.key_id, uuid_send(e.causation_id), e.correlation_id, e.conversation, "
     "e.body, e.crc"
 )
 CRC: Final = 18
+COMMITTED_AT: Final = (
+    "(SELECT s.committed_at FROM trajlog.segment s "
+    "WHERE s.last_position >= e.position ORDER BY s.last_position LIMIT 1)"
+)
 _STREAM = (
-    f"SELECT {_FIELDS}, (SELECT s.committed_at FROM trajlog.segment s WHERE s.last_position >= e.position "
-    "ORDER BY s.last_position LIMIT 1) FROM trajlog.event e "
+    f"SELECT {FIELDS}, {COMMITTED_AT} FROM trajlog.event e "
     "WHERE e.stream = %s AND e.version > %s AND e.version <= %s AND e.position <= %s ORDER BY e.version LIMIT %s"
 )
 _POSITIONS = (
-    f"SELECT {_FIELDS} FROM trajlog.event e WHERE e.position > %s AND e.position <= %s ORDER BY e.position LIMIT %s"
+    f"SELECT {FIELDS} FROM trajlog.event e WHERE e.position > %s AND e.position <= %s ORDER BY e.position LIMIT %s"
 )
-_THESE = f"SELECT {_FIELDS} FROM trajlog.event e WHERE e.position = ANY(%s) ORDER BY e.position"
+_SHARD = _POSITIONS.replace("ORDER BY", "AND mod(hashtextextended(e.stream, 0), %s) IN (%s, %s) ORDER BY")
+_THESE = f"SELECT {FIELDS} FROM trajlog.event e WHERE e.position = ANY(%s) ORDER BY e.position"
 _PLACES = (
     "SELECT position, octet_length(body) FROM trajlog.event WHERE stream = %s AND position <= %s ORDER BY position"
 )
@@ -46,6 +50,7 @@ _SEGMENTS = (
     "ORDER BY last_position"
 )
 _VERSION = "SELECT coalesce(max(version), 0) FROM trajlog.event WHERE stream = %s"
+_VERSION_AT = f"{_VERSION} AND position <= %s"
 _HEAD = "SELECT last_position FROM trajlog.segment ORDER BY last_position DESC LIMIT 1"
 _LAST_POSITION: Final = 2**63 - 1
 _PAGE_ROWS = 10_000
@@ -60,6 +65,7 @@ class Reader:
         self.url = url
         self._idle: list[database.Connection] = []
         self._lock = threading.Lock()
+        forks.begin_anew(self)
 
     @contextmanager
     def borrow(self) -> Iterator[database.Connection]:
@@ -83,6 +89,10 @@ class Reader:
                     return connection
                 connection.close()
         return None
+
+    def forked(self) -> None:
+        forks.leave(self._idle)
+        self._idle, self._lock = [], threading.Lock()
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -112,20 +122,23 @@ class Reader:
         for page in self.pages(after=after, until=until):
             yield from page
 
-    def pages(self, *, after: int, until: int) -> Iterator[list[StoredEvent]]:
-        """The same, a page at a time."""
-        for rows in self.raw_pages(after=after, until=until):
+    def pages(self, *, after: int, until: int, shard: tuple[int, int] | None = None) -> Iterator[list[StoredEvent]]:
+        """The same, a page at a time. `shard` (i, n): of every n-th stream, by its hash, alone."""
+        for rows in self.raw_pages(after=after, until=until, shard=shard):
             with self.borrow() as connection:
                 segments = connection.execute(_SEGMENTS, (rows[0][0], rows[-1][0]), binary=True).fetchall()
             yield list(_stamped(rows, segments))
 
-    def raw_pages(self, *, after: int, until: int) -> Iterator[list[tuple[Any, ...]]]:
+    def raw_pages(
+        self, *, after: int, until: int, shard: tuple[int, int] | None = None
+    ) -> Iterator[list[tuple[Any, ...]]]:
         """Pages of rows as stored, for `event_of`; row[CRC] is the body's CRC-32."""
         limit = _FIRST_PAGE
+        query, chosen = (_POSITIONS, ()) if shard is None else (_SHARD, (shard[1], shard[0], -shard[0]))
         while after < until:
             with self.borrow() as connection:
                 limit = _fitting(connection, _SIZE, (after, until), limit)
-                rows = connection.execute(_POSITIONS, (after, until, limit), binary=True).fetchall()
+                rows = connection.execute(query, (after, until, *chosen, limit), binary=True).fetchall()
             if not rows:
                 return
             yield rows
@@ -149,15 +162,21 @@ class Reader:
 
     def follow(self, *, after: int, stream: str | None, poll: float) -> Iterator[StoredEvent | None]:
         """Events after a position as they are committed; None after each look, once they are told."""
+        version = 0
+        if stream is not None:
+            with self.borrow() as connection:
+                version = (connection.execute(_VERSION_AT, (stream, after)).fetchone() or (0,))[0]
         while True:
             with self.borrow() as connection:
                 row = connection.execute(_HEAD).fetchone()
             head = row[0] if row else 0
-            if head > after:
-                for event in self.positions(after=after, until=head):
-                    if stream is None or event.stream == stream:
-                        yield event
-                after = head
+            if head > after and stream is None:
+                yield from self.positions(after=after, until=head)
+            elif head > after and stream is not None:
+                for event in self.stream(stream, after=version, until=None, as_of=head):
+                    version = event.version
+                    yield event
+            after = max(after, head)
             yield None
             time.sleep(poll)
 

@@ -20,10 +20,12 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import msgspec
 from msgspec import Raw
 
-from core.errors import BadEvent, TrajlogError, UsageError, WrongExpectedVersion
+from core.errors import BadEvent, NotFound, TrajlogError, UsageError, WrongExpectedVersion
+from core.event import StoredEvent
 from core.identity import uuid7, uuid_text
 from core.times import now
 from core.vocabulary import BlobRef, Payload
+from core.vocabulary import payload as payload_of
 from core.vocabulary.base import UNSET, MaybeRaw, Verdict
 from core.vocabulary.contract import (
     Action,
@@ -268,6 +270,19 @@ class Recorder:
         except (BadEvent, WrongExpectedVersion):
             self._writer.refused(event)
             raise
+
+    def resume(self) -> list[StoredEvent]:
+        """Go on with an episode that a killed process left open, as a run of its own; returns what it
+        holds. Use it instead of the with block. `NotFound` if it never began, `UsageError` if it ended."""
+        events = list(self._log.read(self.stream))
+        if not any(event.type == "EpisodeStarted" for event in events):
+            raise NotFound("no such episode was ever begun", where=self.stream)
+        if any(event.type == "EpisodeEnded" for event in events):
+            raise UsageError("the episode has ended", where=self.stream, mend="only judge it or add notes")
+        steps = [said.step for event in events if isinstance(said := payload_of(event), ModelResponded)]
+        self.step = max(steps, default=0)
+        self.begun = True
+        return events
 
 
 def record(

@@ -7,7 +7,7 @@ from core.errors import SchemaMismatch
 if TYPE_CHECKING:
     import psycopg
 
-SCHEMA = "0001"
+SCHEMA = "0003"
 
 
 def version(connection: "psycopg.Connection") -> str | None:

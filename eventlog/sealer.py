@@ -25,13 +25,16 @@ class Tiles:
     def __init__(self, connection: database.Connection) -> None:
         self._connection = connection
 
-    def build(self) -> int:
-        """Store every full tile that is due; returns the position up to which tiles stand."""
+    def build(self, most: int | None = None) -> int:
+        """Store the full tiles that are due, at `most` so many of the lowest level; returns the position
+        up to which tiles stand."""
         head = self._scalar(_HEAD)
         index = first = self._scalar(_NEXT, 0)
+        if most is not None:
+            head = min(head, (index + most) * TILE)
         while (index + 1) * TILE <= head:
             count = min(_TILES_AT_ONCE, head // TILE - index)
-            hashes = list(self._leaf_hashes(index * TILE, (index + count) * TILE))
+            hashes = list(self.leaves(index * TILE, (index + count) * TILE))
             for i in range(count):
                 self._store(0, index + i, hashes[i * TILE : (i + 1) * TILE])
             index += count
@@ -63,7 +66,7 @@ class Tiles:
                 if index << width != frontier.size:
                     break
                 frontier.push(root, width)
-        for leaf in self._leaf_hashes(frontier.size, position):
+        for leaf in self.leaves(frontier.size, position):
             frontier.push(leaf)
         return frontier
 
@@ -96,7 +99,8 @@ class Tiles:
             if row != tile:
                 raise Corrupt(f"tile {index} of level {level} differs from the events", mend="run: trajlog verify")
 
-    def _leaf_hashes(self, after: int, until: int) -> Iterator[bytes]:
+    def leaves(self, after: int, until: int) -> Iterator[bytes]:
+        """The leaf hashes of positions `after` + 1 to `until`, as far as there are events."""
         step = _TILES_AT_ONCE * TILE
         for start in range(after, until, step):
             rows = self._connection.execute(_LEAVES, (start, min(until, start + step)), binary=True).fetchall()

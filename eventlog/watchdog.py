@@ -6,10 +6,20 @@ waits for its client and not a byte arrived meanwhile; a slow but moving COPY li
 """
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
+from psycopg import errors
+
+from core.errors import Unavailable
 from eventlog import database
+from eventlog.reader import Reader
+
+T = TypeVar("T")
 
 STOOD_STILL_S = 10.0
+LOCK_WAIT_S = 2
 LOOK_EVERY_S = 0.5
 
 _HOLDER = """
@@ -40,3 +50,18 @@ def end_stopped_writer(url: str, *, stood_still_s: float = STOOD_STILL_S) -> boo
             if connection.execute(_HOLDER, key).fetchone() != first:
                 break
     return False
+
+
+def patiently(reader: Reader, work: Callable[[database.Connection], T]) -> T:
+    """Run `work` in a transaction that needs the log's lock, however long others hold it: one that stopped
+    with it is ended."""
+    while True:
+        with reader.borrow() as connection:
+            try:
+                with connection.transaction():
+                    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'")
+                    return work(connection)
+            except errors.LockNotAvailable:
+                pass
+        with suppress(Unavailable):
+            end_stopped_writer(reader.url)

@@ -198,6 +198,11 @@ def _observation(feedback: Json) -> str:
     return " ".join(parts)
 
 
+def _injected(drawn: Line, payload: Json) -> None:
+    done = f": {show(payload['parameters'], WHOLE)}" if payload.get("parameters") is not None else ""
+    drawn.action = f"fault {payload['fault']} injected{done}"
+
+
 def _charged(drawn: Line, payload: Json) -> None:
     left = f", {payload['left']:,g} left" if payload.get("left") is not None else ""
     drawn.action = f"used {payload['amount']:,g} {payload['dimension']}{left}"
@@ -250,6 +255,21 @@ def _retracted(drawn: Line, payload: Json) -> None:
     drawn.action = f"retracted with import {payload['import_id']}{why}"
 
 
+def _diverged(drawn: Line, payload: Json) -> None:
+    expected, actual = (show(payload.get(side), WHOLE) for side in ("expected", "actual"))
+    after = f", after @{payload['after']}" if payload.get("after") else ""
+    what = f"{payload.get('tool') or 'an action'} @{payload['action']} {payload['path']}: -{expected} +{actual}"
+    drawn.action = f"run again, diverged: {what} ({payload['divergence']}{after})"
+    drawn.failed = True
+
+
+def _reexecuted(drawn: Line, payload: Json) -> None:
+    found = payload["divergences"]
+    cosmetic = sum(payload.get("cosmetic", {}).values())
+    said = "the same" if not found else f"{found:,} of {payload['compared']:,} feedbacks diverged"
+    drawn.action = f"run again in {payload['environment']}: {said}" + (f", {cosmetic:,} cosmetic" if cosmetic else "")
+
+
 _FEEDBACK: dict[str, Callable[[Json], str]] = {
     "ToolResult": _result,
     "ExecError": _error,
@@ -266,10 +286,13 @@ WORDS: Final[dict[str, Callable[[Line, Json], None]]] = {
     "ActionSubmitted": _submitted,
     "ActionDispatched": _dispatched,
     "FeedbackRecorded": _feedback,
+    "FaultInjected": _injected,
     "BudgetCharged": _charged,
     "EpisodeEnded": _ended,
     "VerificationRecorded": _verified,
     "NoteAdded": _note,
     "EpisodeRetracted": _retracted,
+    "DivergenceFound": _diverged,
+    "EpisodeReexecuted": _reexecuted,
 }
 """What fills a line from a type's payload."""

@@ -5,14 +5,17 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from eventlog.embedded import Embedded
 from tests.databases import Databases
+
+if TYPE_CHECKING:
+    from tests.broker import Cluster
 
 # A job in the background of a script ignores Ctrl-C and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -90,6 +93,35 @@ def stopped(template: Path, home: Path) -> Embedded:
     """A stopped server of the test's own."""
     subprocess.run(["cp", "-a", template, home], check=True)
     return Embedded(home)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator["Cluster"]:
+    """A Kafka of one node, or the one that `TRAJLOG_TEST_KAFKA` names: make topics of your own in it."""
+    from tests.broker import Cluster, Elsewhere
+
+    places = os.environ.get("TRAJLOG_TEST_KAFKA")
+    yield from kafka(lambda: Elsewhere(places) if places else Cluster())
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator["Cluster"]:
+    """A Kafka of three nodes, to be broken."""
+    from tests.broker import Cluster
+
+    yield from kafka(lambda: Cluster(nodes=3))
+
+
+def kafka(make: "Callable[[], Cluster]") -> "Iterator[Cluster]":
+    """A cluster as a fixture yields it; a skip, with the reason, where Kafka cannot run."""
+    from tests.broker_jars import NoKafka
+
+    try:
+        found = make()
+    except NoKafka as reason:
+        pytest.skip(str(reason))
+    with found:
+        yield found
 
 
 # A skip that says one of these depends on the machine; in continuous integration any other fails the run.

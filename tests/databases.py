@@ -8,7 +8,10 @@ from eventlog import database, schema
 from eventlog.embedded import Embedded
 from eventlog.ledger import Ledger
 
-TABLES = "trajlog.event, trajlog.stream, trajlog.segment, trajlog.merkle, trajlog.projection, trajlog.parked"
+TABLES = (
+    "trajlog.event, trajlog.stream, trajlog.segment, trajlog.merkle, trajlog.projection, trajlog.parked, trajlog.tag, "
+    "trajlog.ingest_topic, trajlog.ingest_cursor, trajlog.quarantine, trajlog.release, trajlog.release_row"
+)
 
 
 class Database:

@@ -137,7 +137,7 @@ def test_no_dependency_of_the_base_install_is_under_the_gpl(name: str) -> None:
 def test_the_base_install_is_light() -> None:
     heavy = {"torch", "numpy", "pandas", "pyarrow", "vllm", "transformers", "faiss-cpu", "pydantic", "pymerkle"}
     assert not BASE & heavy
-    assert len(BASE) <= 40
+    assert len(BASE) <= 45
 
 
 def test_constraints_pin_every_dependency_and_hold_no_address() -> None:
@@ -162,7 +162,7 @@ def test_rooms_are_typed_packages_and_nothing_else_is_top_level() -> None:
     assert all((ROOT / room / "__init__.py").exists() and (ROOT / room / "py.typed").exists() for room in rooms)
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False)
     tops = {line.partition("/")[0] for line in tracked.stdout.splitlines()}
-    assert tops <= {*rooms, "tests", "trajlog.py"}
+    assert tops <= {*rooms, "tests", "docs", "trajlog.py"}
 
 
 def test_the_licence_is_apache_2() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from core.vocabulary.base import Open, Part, Private, Provisional
+from core.vocabulary.base import Open, Part, Payload, Private, Provisional
 
 
 class DataRead(Provisional, frozen=True):
@@ -57,18 +57,29 @@ class WriterRevoked(Provisional, frozen=True):
     why: Annotated[str | None, Open("in words")] = None
 
 
-class KeyRotated(Provisional, frozen=True):
-    """A key was replaced; a signing key's successor is signed by the old one."""
+class KeyRotated(Payload, frozen=True):
+    """A key was replaced; a signing key's successor is signed by the old one, and accepts it."""
 
     home: ClassVar[str] = "instance/0192d3c4-0000-7000-8000-0000000000bb"
 
     key: Annotated[Literal["instance_signing", "writer_master", "owner_master"], Open("which kind of key")]
     new: Annotated[str, Open("public key or id of the new one, hex", "0" * 64)]
     old: Annotated[str | None, Open("public key or id of the old one, hex")] = None
-    signature: Annotated[str | None, Open("of the new public key by the old key, hex")] = None
+    signature: Annotated[str | None, Open("of the new public key by the old key, hex; null if it was lost")] = None
+    accepted: Annotated[str | None, Open("of the old public key by the new key, hex")] = None
+    why: Annotated[str | None, Open("in words")] = None
 
 
-class RecordRetried(Provisional, frozen=True):
+class LogRestored(Payload, frozen=True):
+    """A copy of the log was brought back from a backup, and goes on as another instance."""
+
+    home: ClassVar[str] = "instance/0192d3c4-0000-7000-8000-0000000000bb"
+
+    instance: Annotated[str, Open("this copy's id", "0192d3c4-0000-7000-8000-0000000000bb")]
+    previous: Annotated[str, Open("the instance it was copied from", "0192d3c4-0000-7000-8000-0000000000aa")]
+
+
+class RecordRetried(Payload, frozen=True):
     """A quarantined record was sent through the door again."""
 
     home: ClassVar[str] = "quarantine/2026-01"
@@ -78,11 +89,28 @@ class RecordRetried(Provisional, frozen=True):
     reason: Annotated[str | None, Open("why it was there, or still is")] = None
 
 
-class RecordDropped(Provisional, frozen=True):
+class RecordDropped(Payload, frozen=True):
     """A quarantined record was given up."""
 
     home: ClassVar[str] = "quarantine/2026-01"
 
     record: Annotated[int, Open("its number in the quarantine", 3)]
-    digest: Annotated[str, Open("of its bytes")]
+    digest: Annotated[str, Open("SHA-256 of the record, hex", "0" * 64)]
+    why: Annotated[str | None, Open("in words")] = None
+
+
+class RecordsLost(Payload, frozen=True):
+    """What Kafka accepted, and the log will never hold: whatever the named stretch of a partition held."""
+
+    home: ClassVar[str] = "kafka/events"
+
+    topic: Annotated[str, Open("its name", "events")]
+    topic_id: Annotated[str, Open("its id, a UUID", "0192d3c4-0000-7000-8000-0000000000cc")]
+    partition: Annotated[int, Open("its number, from 0", 0)]
+    first_offset: Annotated[int, Open("the first offset that was not taken", 1_000)]
+    next_offset: Annotated[int | None, Open("the first one after the loss; null: all that the partition held", 1_200)]
+    cause: Annotated[
+        Literal["retention", "truncated", "changed", "recreated", "moved"],
+        Open("deleted by retention; cut off; other records there; topic made anew; log moved to another topic"),
+    ]
     why: Annotated[str | None, Open("in words")] = None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from core.vocabulary.base import Open, Private, Provisional
+from core.vocabulary.base import Open, Payload, Private, Provisional
 from core.vocabulary.diagnosis import FailureClass
 from core.vocabulary.task import Capability
 
 
-class TurnMarked(Provisional, frozen=True):
+class TurnMarked(Payload, frozen=True):
     """A model turn is erroneous, so that it is not imitated; or it is not, after all."""
 
     step: Annotated[int, Open("the turn", 3)]

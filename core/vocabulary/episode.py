@@ -67,6 +67,7 @@ class EpisodeStarted(Payload, frozen=True):
     tools: Annotated[list[ToolSpec] | None, Open("exposed at the start; null if unknown")] = None
     parent: Annotated[Parent | None, Open("what this episode was forked from")] = None
     extra: Annotated[MaybeRaw, Private("what the source held besides, verbatim")] = UNSET
+    state: Annotated[str | None, Open("digest of the environment's state at the start")] = None
 
 
 class MessageRecorded(Payload, frozen=True):
@@ -137,7 +138,7 @@ class ActionSubmitted(Payload, frozen=True):
 
 
 class ActionDispatched(Payload, frozen=True):
-    """The action left for the backend."""
+    """The action leaves for the backend: durable before it does, so that without it nothing was done."""
 
     step: Annotated[int, Open("the step that decided it")]
     call_id: Annotated[str | None, Open("of a tool call", "call_1")] = None
@@ -182,7 +183,7 @@ class ContextAssembled(Provisional, frozen=True):
     skills: Annotated[dict[str, str], Open("skills shown and their versions")] = {}
 
 
-class FaultInjected(Provisional, frozen=True):
+class FaultInjected(Payload, frozen=True):
     """A fault of the fault plan took effect: the label of what follows."""
 
     fault: Annotated[str, Open("its name in the plan", "send-times-out-once")]
@@ -215,6 +216,17 @@ class VerificationRecorded(Payload, frozen=True):
     source: Annotated[Literal["machine", "human", "import"], Open("who judged; a human outranks any machine")]
     why: Annotated[str | None, Private("in words")] = None
     supersedes: Annotated[int | None, Open("version of the judgement it replaces")] = None
+
+
+class EvidenceRecorded(Payload, frozen=True):
+    """What the verifier read and the planner never sees."""
+
+    home: ClassVar[str] = "hidden/episode/0192d3c4000070008000000000000001"
+
+    before: Annotated[Raw, Private("the state after the reset; null if it cannot be read", {"messages": []})]
+    after: Annotated[Raw, Private("the state at the end", {"messages": ["On my way"]})]
+    before_digest: Annotated[str | None, Open("digest of the state after the reset")] = None
+    after_digest: Annotated[str | None, Open("digest of the state at the end")] = None
 
 
 class NoteAdded(Payload, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from core.vocabulary.base import UNSET, MaybeRaw, Open, Private, Provisional
+from core.vocabulary.base import UNSET, MaybeRaw, Open, Payload, Private
 
 Divergence = Literal[
     "environment_drift",  # the same action, another world
@@ -14,7 +14,7 @@ Divergence = Literal[
 ]
 
 
-class DivergenceFound(Provisional, frozen=True):
+class DivergenceFound(Payload, frozen=True):
     """A feedback or state that differs from the recorded one."""
 
     execution: Annotated[str, Open("id of the re-execution", "nightly-2026-01-02")]
@@ -28,7 +28,7 @@ class DivergenceFound(Provisional, frozen=True):
     after: Annotated[int | None, Open("version of the first divergent action, if this is not it")] = None
 
 
-class EpisodeReexecuted(Provisional, frozen=True):
+class EpisodeReexecuted(Payload, frozen=True):
     """An episode's actions were run again."""
 
     execution: Annotated[str, Open("id of the re-execution", "nightly-2026-01-02")]

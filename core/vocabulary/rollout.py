@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from core.vocabulary.base import Open, Part, Provisional
+from core.vocabulary.base import Open, Part, Payload, Provisional
 
 
 class _Group(Provisional, frozen=True):
     home: ClassVar[str] = "group/g-1"
 
 
-class RolloutRequested(_Group, frozen=True):
+class RolloutRequested(Payload, frozen=True):
     """A group of attempts is wanted."""
+
+    home: ClassVar[str] = "group/g-1"
 
     task: Annotated[str, Open("the task's id", "message-ann")]
     policy_version: Annotated[str, Open("the weights that act", "step-1200")]

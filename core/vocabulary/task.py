@@ -1,10 +1,15 @@
-"""Tasks; the stream is `task/<id>`. A specification says what must be achieved, never one way to do it."""
+"""Tasks; the stream is `task/<id>`. A specification says what must be achieved, never one way to do it.
+
+Ways to do it are for the admission gate alone: they lie in `hidden/task/<id>`, which no planner reads.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from core.vocabulary.base import UNSET, MaybeRaw, Open, Part, Private, Provisional, Split
+from msgspec import Raw
+
+from core.vocabulary.base import UNSET, MaybeRaw, Open, Part, Payload, Private, Provisional, Split
 from core.vocabulary.contract import Budget, CheckPolicy
 from core.vocabulary.episode import ToolSpec
 
@@ -21,8 +26,7 @@ Capability = Literal[
 Axis = Literal["tool_use", "memory", "skills", "sub_agents"]
 
 
-class _Task(Provisional, frozen=True):
-    home: ClassVar[str] = "task/message-ann"
+TASK = "task/message-ann"
 
 
 class InitialConditions(Part, frozen=True):
@@ -71,13 +75,26 @@ class TaskSpec(Part, frozen=True):
     provenance: Annotated[str | None, Open("where it comes from")] = None
     licence: Annotated[str | None, Open("SPDX")] = None
     parent: Annotated[str | None, Open("the task it was derived from")] = None
+    follow_ups: Annotated[list[str], Private("what the user says next, each after the agent's answer")] = []
 
 
-class TaskDefined(_Task, frozen=True):
+class TaskDefined(Payload, frozen=True):
     """A task exists; it may be used once it is admitted."""
+
+    home: ClassVar[str] = TASK
 
     digest: Annotated[str, Open("of the specification")]
     spec: Annotated[TaskSpec, Open("the specification")]
+
+
+class PlanRecorded(Payload, frozen=True):
+    """A way through a task that the gate tries: one that must pass, or one that must not."""
+
+    home: ClassVar[str] = "hidden/task/message-ann"
+
+    digest: Annotated[str, Open("of the specification it is for")]
+    name: Annotated[Literal["gold", "other_plan", "collateral_write"], Open("what it is to show", "gold")]
+    steps: Annotated[Raw, Private("what is done, step by step", [{"tool": "send_message", "args": {"to": "Ann"}}])]
 
 
 class Probe(Part, frozen=True):
@@ -89,15 +106,21 @@ class Probe(Part, frozen=True):
     episode: Annotated[str | None, Open("the run")] = None
 
 
-class AdmissionDecided(_Task, frozen=True):
+class AdmissionDecided(Payload, frozen=True):
     """The gate let the task in, or not."""
+
+    home: ClassVar[str] = TASK
 
     digest: Annotated[str, Open("of the specification")]
     admitted: Annotated[bool, Open("whether it may be used", True)]
     probes: Annotated[list[Probe], Open("what it rests on")]
+    environment: Annotated[str | None, Open("where the gate ran it", "phone@3f2a90c1d5e7")] = None
+    why: Annotated[str | None, Open("why it was not let in")] = None
 
 
-class TaskRetired(_Task, frozen=True):
+class TaskRetired(Provisional, frozen=True):
     """The task is not used any more."""
+
+    home: ClassVar[str] = TASK
 
     why: Annotated[str, Open("the reason", "its app is gone")]

@@ -16,7 +16,7 @@ _MEASURED = frozenset({"clock", "cost"})
 
 
 _RECORDED = """
-SELECT stream, version, type, body FROM trajlog.event
+SELECT stream, version, type, body FROM event
 WHERE stream = ANY(%s) AND (
     type IN ('ActionSubmitted', 'FeedbackRecorded')
     OR type = 'ModelResponded' AND position('copied'::bytea IN body) > 0

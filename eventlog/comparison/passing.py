@@ -7,16 +7,16 @@ from core.errors import NotFound
 from eventlog.comparison.align import common
 from eventlog.comparison.calls import calls_of, recorded
 from eventlog.database import Connection
-from eventlog.projection import table
+from eventlog.projection import relation
 from eventlog.views import EPISODES
 
 CANDIDATES: Final = 50
 """How many passing episodes are looked at: those of the same source and environment first, the newest of them."""
 
-_ABOUT = f"SELECT task, source, environment FROM {table(EPISODES)} WHERE episode = %s"
+_ABOUT = f"SELECT task, source, environment FROM {relation(EPISODES)} WHERE episode = %s"
 _PASSING = (
     f"SELECT episode, source IS NOT DISTINCT FROM %s AND environment IS NOT DISTINCT FROM %s AS akin "
-    f"FROM {table(EPISODES)} WHERE task = %s AND verdict = 'pass' AND NOT retracted AND episode <> %s "
+    f"FROM {relation(EPISODES)} WHERE task = %s AND verdict = 'pass' AND NOT retracted AND episode <> %s "
     "ORDER BY akin DESC, position DESC LIMIT %s"
 )
 

@@ -4,11 +4,16 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
 from core.event import Event
+from core.vocabulary.episode import ImportStarted
 from eventlog.interchange.keeper import Keeper
+from eventlog.interchange.mapped import Episode
+from eventlog.ledger import Ledger
 from eventlog.log import Appended, Log
+from eventlog.pack import Packed, pack
 
-EVENTS = 20_000
+EVENTS = 5_000
 BYTES = 16_000_000
+"""Of the rows."""
 
 
 class Commits:
@@ -19,13 +24,13 @@ class Commits:
 
     def __init__(self, log: Log, keeper: Keeper, executor: Executor, opening: Callable[[], Event]) -> None:
         self.new = self.present = self.events = 0
-        self.begun = False
+        self.begun = self.failed = False
         self._log = log
         self._keeper = keeper
         self._executor = executor
         self._opening = opening
-        self._waiting: list[Event] = []
-        self._size = 0
+        self._waiting: list[Episode] = []
+        self._count = self._size = 0
         self._streams: set[str] = set()
         self._flying: set[str] = set()
         self._under_way: Future[list[Appended]] | None = None
@@ -34,24 +39,26 @@ class Commits:
         """Whether an episode waits for its commit, or is on its way."""
         return stream in self._streams or stream in self._flying
 
-    def add(self, stream: str, events: list[Event]) -> None:
+    def add(self, episode: Episode) -> None:
         """An episode, for the next commit."""
-        size = size_of(events)
-        if len(self._waiting) + len(events) > EVENTS or self._size + size > BYTES:
+        if self._count + len(episode.packed) > EVENTS or self._size + len(episode.packed.rows) > BYTES:
             self.flush()
-        self._waiting += events
-        self._streams.add(stream)
-        self._size += size
+        self._waiting.append(episode)
+        self._streams.add(episode.stream)
+        self._count += len(episode.packed)
+        self._size += len(episode.packed.rows)
 
     def flush(self) -> None:
         """Begin to commit what waits, once the commit before is through."""
         self.settle()
         if not self._waiting:
             return
-        events = self._waiting if self.begun else [self._opening(), *self._waiting]
-        self._under_way = self._executor.submit(_commit, self._log, events, self._keeper.begun())
+        if not self.begun:
+            opening = self._opening()
+            self._waiting.insert(0, Episode(opening.stream, pack([opening]), [opening]))
+        self._under_way = self._executor.submit(_commit, self._log, self._waiting, self._keeper.begun())
         self._flying = self._streams
-        self._waiting, self._streams, self._size = [], set(), 0
+        self._waiting, self._streams, self._count, self._size = [], set(), 0, 0
 
     def settle(self) -> None:
         """Wait for the commit under way, and count what it brought."""
@@ -59,6 +66,9 @@ class Commits:
             return
         try:
             answers = self._under_way.result()
+        except Exception:
+            self.failed = True
+            raise
         finally:  # interrupted while it waits, it may be asked again
             if self._under_way.done():
                 self._under_way, self._flying = None, set()
@@ -70,13 +80,14 @@ class Commits:
         self.begun = True
 
 
-def size_of(events: list[Event]) -> int:
-    """Bytes of their payloads."""
-    return sum([len(event.body) for event in events])
-
-
-def _commit(log: Log, events: list[Event], blobs: list[Future[list[str]]]) -> list[Appended]:
-    """Append the events as one commit, once the blobs that they name are durable."""
+def _commit(log: Log, episodes: list[Episode], blobs: list[Future[list[str]]]) -> list[Appended]:
+    """Append the episodes, once the blobs that they name are durable: as one commit where the log has such.
+    Where it has not, the import's beginning is there before all else."""
     for stored in blobs:
         stored.result()
-    return log.append_many(events)
+    if isinstance(log, Ledger):
+        return log.commit(Packed.joined(episode.packed for episode in episodes))
+    events = [event for episode in episodes for event in episode.events]
+    if log.direct or events[0].type != ImportStarted.__name__:
+        return log.append_many(events)
+    return [log.append(events[0]), *log.append_many(events[1:])]

@@ -2,46 +2,51 @@
 
 Ids follow from the record alone (format, mapping, generation, the record's digest, index), so what
 is in the log already is recognised, and an import that was interrupted is completed by running it
-again. An episode lies in one commit, many share one. The record's own bytes are a blob, stored
+again. An episode lies in one commit, many share one; behind Kafka, where it may be there in part, all
+episodes of an import that did not end are sent again. The record's own bytes are a blob, stored
 before the events that name it. A retraction raises the generation: the record can come again.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
-from hashlib import sha256
 from itertools import count
 
 import msgspec
-from msgspec.structs import replace
 
-from core.errors import BadEvent, BadRecord, TrajlogError, UsageError
-from core.event import Event, check
-from core.identity import uuid7, uuid_text
+from core.errors import BadRecord, TrajlogError, UsageError
+from core.event import Event
+from core.identity import uuid7
 from core.vocabulary.base import Split
-from core.vocabulary.episode import EpisodeEnded, ImportEnded, ImportStarted, Origin
+from core.vocabulary.episode import ImportEnded, ImportStarted
 from eventlog.blobs import BlobStore
-from eventlog.interchange import Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source, find
-from eventlog.interchange.commits import Commits, size_of
+from eventlog.interchange import FORMATS, Importer, Reader, Record, Rejected, Source, find
+from eventlog.interchange.commits import Commits
 from eventlog.interchange.detect import detect
-from eventlog.interchange.identity import Identity
 from eventlog.interchange.keeper import Keeper
+from eventlog.interchange.mapped import WRITER, Desk, Digested, Job, Mapped, identity, mapped
 from eventlog.interchange.presence import Presence
-from eventlog.interchange.retract import Retractions, stream_of
-from eventlog.large import body
-from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, Log
+from eventlog.interchange.retract import Retractions, Unfinished, stream_of
+from eventlog.interchange.workers import Answer, Workers, answers
+from eventlog.ledger import Ledger
+from eventlog.log import Log
 from eventlog.writer import Writer
 
-CHUNK_RECORDS = 256
-CHUNK_BYTES = 4_000_000
+CHUNK_RECORDS = 128
+CHUNK_BYTES = 2_000_000
+AHEAD = 8
+"""Chunks that may be under way."""
 MAX_REPORTED = 1_000
 """Rejections that a report lists; all are counted."""
-
-WRITER = "import"
+WORTH = 8_000_000
+"""Bytes to read for which other processes are worth their start."""
 
 Progress = Callable[[int], None]
 """Called with the number of bytes read so far, of all sources."""
+
+
+_Item = Digested | Rejected
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -72,13 +77,21 @@ def run(
     format: str | None = None,
     split: Split = "train",
     strict: bool = False,
+    workers: int = 0,
     progress: Progress | None = None,
 ) -> Report:
     """Import the sources into the log. A bad record is reported and the rest imported; so is a bad
     source among several. `BadRecord` or `UsageError` if the only source is no source at all. `strict`
-    rejects what breaks the rules of its format, where the format has rules."""
-    with Keeper(blobs) as keeper, ThreadPoolExecutor(1, thread_name_prefix="trajlog-import") as committer:
-        work = _Import(log, keeper, committer, [source.name for source in sources], format, split, strict)
+    rejects what breaks the rules of its format, where the format has rules.
+
+    `workers`: processes that may help with much to read (`workers.count()`); they import the caller's
+    main module, which must do nothing by that."""
+    with (
+        Workers(workers) as helpers,
+        Keeper(blobs) as keeper,
+        ThreadPoolExecutor(1, thread_name_prefix="trajlog-import") as committer,
+    ):
+        work = _Import(log, keeper, committer, helpers, [source.name for source in sources], format, split, strict)
         try:
             done = 0
             for source in sources:
@@ -106,6 +119,7 @@ class _Import:
         log: Log,
         keeper: Keeper,
         committer: Executor,
+        workers: Workers,
         names: list[str],
         format: str | None,
         split: Split,
@@ -113,6 +127,7 @@ class _Import:
     ) -> None:
         self.log = log
         self.keeper = keeper
+        self.workers = workers
         self.names = names
         self.split = split
         self.strict = strict
@@ -122,6 +137,7 @@ class _Import:
         self.writer = Writer(WRITER)
         self.presence = Presence(log)
         self.retractions = Retractions(log)
+        self.unfinished = Unfinished(log)
         self.commits = Commits(log, keeper, committer, self._started)
         self.present = self.refused = 0
         self.earlier: set[str] = set()
@@ -134,15 +150,17 @@ class _Import:
         try:
             with source.open() as reader:
                 chosen = self._importer(source, reader)
+                folder = source.path.parent if source.path else None
+                job = Job(chosen, self.id, self.split, self.strict, folder)
                 item = None
-                for items in _chunks(chosen.records(source, reader)):
-                    self._look_up(chosen, items)
-                    for item in items:
-                        if isinstance(item, Rejected):
-                            self._refuse(item.where, item.why)
-                        else:
-                            self._record(chosen, item, source)
+                for item, made in self._mapped(job, before, _chunks(chosen.records(source, reader))):
+                    if isinstance(item, Rejected):
+                        self._refuse(item.where, item.why)
                         yield item.offset
+                    else:
+                        assert made is not None
+                        self._add(item.record, made)
+                        yield item.record.offset
                 if item is None:
                     raise BadRecord("holds no records", where=source.name, mend="check how the file was written")
             if source.size != before:
@@ -153,7 +171,9 @@ class _Import:
             self._refuse(error.where or source.name, f"{error.what}; {error.mend}" if error.mend else error.what)
 
     def end(self) -> None:
-        """Say in the log that the import is through, if it began."""
+        """Say in the log that the import is through, if it began, and nothing of it may be there in part."""
+        if self.commits.failed and not self.log.direct:
+            return
         if self.log.stream_head(stream_of(self.id)):
             ended = ImportEnded(self._episodes(), self.commits.events, dict(self.unmapped))
             self.log.append(self.writer.event(stream_of(self.id), ended))
@@ -195,96 +215,83 @@ class _Import:
             )
         return self.importer
 
-    def _look_up(self, chosen: Importer, items: list[Record | Rejected]) -> None:
-        """Ask for the first episode of each record at once; the others are asked for one by one."""
-        digests = [sha256(item.data).digest() for item in items if isinstance(item, Record)]
-        self.presence.look_up(Identity(chosen.name, chosen.mapping, 1, digest, 0).stream for digest in digests)
+    def _mapped(
+        self, job: Job, size: int | None, chunks: Iterator[list[_Item]]
+    ) -> Iterator[tuple[_Item, Mapped | None]]:
+        """Each item with what it became, in order. The workers map the chunks that they can take, this
+        process the others."""
+        begun: deque[tuple[list[_Item], Future[list[Answer | None]] | list[Mapped]]] = deque()
+        read = 0
+        for items in chunks:
+            records = [item for item in items if isinstance(item, Digested)]
+            self.presence.look_up(identity(job, digest, 0).stream for _, digest in records)
+            read = records[-1].record.offset if records else read
+            future = self._sent(job, records, max(read, (size or 0) - read))
+            begun.append((items, future or [self._map(job, record) for record in records]))
+            while begun and (len(begun) > AHEAD or _done(begun[0][1])):
+                yield from self._settled(job, *begun.popleft())
+        while begun:
+            yield from self._settled(job, *begun.popleft())
 
-    def _record(self, chosen: Importer, record: Record, source: Source) -> None:
-        """Turn a record into events, all of them or none."""
-        made: list[tuple[str, list[Event]]] = []
-        unmapped: Counter[str] = Counter()
-        present = 0
-        try:
-            digest = sha256(record.data).digest()
-            context = self._context(chosen, record, digest, source)
-            for ordinal, draft in enumerate(chosen.episodes(record, context)):
-                identity, new = self._identity(chosen, digest, ordinal)
-                if not new:
-                    present += 1
-                    continue
-                made.append(self._events(draft, identity, self._origin(chosen, record, identity)))
-                unmapped += draft.unmapped
-        except (BadRecord, BadEvent) as error:
-            self._refuse(record.where, error.what)
-            return
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            self._refuse(record.where, f"the importer of {chosen.name} cannot read it: {error!r}")
-            return
-        self.present += present
-        self.unmapped += unmapped
-        for stream, events in made:
-            self.commits.add(stream, events)
+    def _sent(self, job: Job, records: list[Digested], size: int) -> Future[list[Answer | None]] | None:
+        """Give the workers a chunk, if they want it, and if it may be taken for new as a whole."""
+        worthwhile = size >= WORTH and job.importer.name in FORMATS and isinstance(self.log, Ledger)
+        if not worthwhile or any(self.presence.import_of(identity(job, digest, 0).stream) for _, digest in records):
+            return None
+        return self.workers.submit(job, records)
 
-    def _context(self, chosen: Importer, record: Record, digest: bytes, source: Source) -> Context:
-        return Context(
-            record.where,
-            self.split,
-            self.keeper.keep,
-            has=self.keeper.has,
-            folder=source.path.parent if source.path else None,
-            strict=self.strict,
-            episode=lambda ordinal: self._identity(chosen, digest, ordinal)[0].stream.removeprefix("episode/"),
-        )
+    def _settled(
+        self, job: Job, items: list[_Item], made: Future[list[Answer | None]] | list[Mapped]
+    ) -> Iterator[tuple[_Item, Mapped | None]]:
+        records = [item for item in items if isinstance(item, Digested)]
+        found = made if isinstance(made, list) else self._taken(job, records, answers(made, len(records)))
+        results = iter(found)
+        for item in items:
+            yield item, next(results) if isinstance(item, Digested) else None
 
-    def _identity(self, chosen: Importer, digest: bytes, ordinal: int) -> tuple[Identity, bool]:
-        """The episode's identity, and whether it is new: not in the log, or retracted there."""
+    def _taken(self, job: Job, records: list[Digested], found: list[Answer | None]) -> Iterator[Mapped]:
+        """What workers made, its bytes stored; what they left, and what is not new, is mapped here."""
+        streams = [episode.stream for answer in found if answer for episode in answer.mapped.episodes]
+        self.presence.look_up(streams)
+        for record, answer in zip(records, found, strict=True):
+            if answer is None or any(self.presence.import_of(each.stream) for each in answer.mapped.episodes):
+                yield self._map(job, record)
+                continue
+            if answer.mapped.episodes:
+                for data in (record.record.data, *answer.blobs):
+                    self.keeper.keep(data)
+            yield answer.mapped
+
+    def _map(self, job: Job, record: Digested) -> Mapped:
+        """Map a record here."""
+        desk = Desk(self.keeper.keep, self.keeper.has, lambda digest, ordinal: self._generation(job, digest, ordinal))
+        return mapped(job, record, desk, events=not isinstance(self.log, Ledger))
+
+    def _generation(self, job: Job, digest: bytes, ordinal: int) -> int | None:
+        """The generation of a record's nth episode, None if it is in the log and was not retracted there."""
         for generation in count(1):
-            identity = Identity(chosen.name, chosen.mapping, generation, digest, ordinal)
-            stream = identity.stream
-            if stream in self.commits:
-                return identity, False
-            brought_by = self.presence.import_of(stream)
+            brought_by = self.presence.import_of(identity(job, digest, ordinal, generation).stream)
             if brought_by is None:
-                return identity, True
+                return generation
+            if brought_by in self.unfinished:
+                self.earlier.add(brought_by)
+                return generation
             if brought_by not in self.retractions:
                 self.earlier.add(brought_by)
-                return identity, False
+                return None
         raise AssertionError
 
-    def _origin(self, chosen: Importer, record: Record, identity: Identity) -> Origin:
-        kept = self.keeper.keep(record.data, "application/json")
-        return Origin(chosen.name, chosen.mapping, identity.generation, self.id, record.where, kept)
-
-    def _events(self, draft: EpisodeDraft, identity: Identity, origin: Origin) -> tuple[str, list[Event]]:
-        stream = identity.stream
-        split = self.split if draft.started.split == "train" else draft.started.split
-        started = replace(draft.started, origin=origin, split=split)
-        run = identity.run
-        events = []
-        for seq, (payload, occurred_at, actor, conversation) in enumerate(draft.events, 1):
-            payload = started if seq == 1 else payload
-            if isinstance(payload, EpisodeEnded) and not payload.runs:
-                payload = replace(payload, runs={uuid_text(run): seq})
-            event = Event(
-                event_id=identity.event(b"%d" % seq),
-                stream=stream,
-                writer=WRITER,
-                run=run,
-                seq=seq,
-                type=type(payload).__name__,
-                schema=payload.schema_number,
-                body=body(payload, self.keeper.keep),
-                occurred_at=occurred_at,
-                actor=actor,
-                conversation=conversation,
-                expected_version=0 if seq == 1 else None,
-            )
-            check(event)
-            events.append(event)
-        if len(events) >= MAX_BATCH_EVENTS or size_of(events) >= MAX_BATCH_BYTES // 2:
-            raise BadRecord(f"an episode of {len(events):,} events is more than one commit holds")
-        return stream, events
+    def _add(self, record: Record, made: Mapped) -> None:
+        if made.fault is not None:
+            self._refuse(record.where, made.fault)
+            return
+        self.present += made.present
+        self.unmapped += made.unmapped
+        for episode in made.episodes:
+            if episode.stream in self.commits:
+                self.present += 1
+            else:
+                self.commits.add(episode)
 
     def _refuse(self, where: str, why: str) -> None:
         self.refused += 1
@@ -292,13 +299,17 @@ class _Import:
             self.refusals.append(Refusal(where, why))
 
 
-def _chunks(items: Iterator[Record | Rejected]) -> Iterator[list[Record | Rejected]]:
+def _done(made: Future[list[Answer | None]] | list[Mapped]) -> bool:
+    return isinstance(made, list) or made.done()
+
+
+def _chunks(items: Iterator[Record | Rejected]) -> Iterator[list[_Item]]:
     """The items, up to `CHUNK_RECORDS` and about `CHUNK_BYTES` at a time."""
-    chunk: list[Record | Rejected] = []
+    chunk: list[_Item] = []
     size = 0
     try:
         for item in items:
-            chunk.append(item)
+            chunk.append(Digested.of(item) if isinstance(item, Record) else item)
             size += len(item.data) if isinstance(item, Record) else 0
             if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
                 yield chunk

@@ -29,10 +29,8 @@ class Presence:
 
     def look_up(self, streams: Iterable[str]) -> None:
         """Ask for these streams, and forget those asked for before."""
-        from eventlog.ledger import Ledger
-
         self._first = dict.fromkeys(streams)
-        if isinstance(self._log, Ledger):
+        if self._log.reader is not None:
             with self._log.reader.borrow() as connection:
                 query = "SELECT stream, body FROM trajlog.event WHERE stream = ANY(%s) AND version = 1"
                 self._first.update(connection.execute(query, (list(self._first),)).fetchall())

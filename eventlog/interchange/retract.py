@@ -41,6 +41,23 @@ class Retractions:
         return self._known[import_id]
 
 
+class Unfinished:
+    """The imports whose episodes may be in the log in part, looked up once each: where a batch is not all or
+    nothing, those that did not end."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._known: dict[str, bool] = {}
+
+    def __contains__(self, import_id: str) -> bool:
+        if self._log.direct:
+            return False
+        if import_id not in self._known:
+            events = self._log.read(stream_of(import_id))
+            self._known[import_id] = not any(event.type == ImportEnded.__name__ for event in events)
+        return self._known[import_id]
+
+
 def stream_of(import_id: str) -> str:
     """The stream of an import."""
     return f"import/{import_id}"
@@ -108,9 +125,7 @@ def _episodes(log: Log, import_id: str) -> Iterator[str]:
 
 def _streams(log: Log, prefix: str) -> list[str]:
     """Streams that begin so, at most four."""
-    from eventlog.ledger import Ledger
-
-    if not isinstance(log, Ledger):
+    if log.reader is None:
         return []
     with log.reader.borrow() as connection:
         query = "SELECT stream FROM trajlog.stream WHERE starts_with(stream, %s) ORDER BY stream LIMIT 4"

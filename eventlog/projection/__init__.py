@@ -1,12 +1,13 @@
 """What a projection is: a pure fold of each stream into rows of a table that can be thrown away.
 
 A fold is given a stream's events in order and nothing else: no clock, no chance, no other stream.
-Its state is kept as bytes next to the rows, so that a stream is continued where it was left. The
-tables `trajlog_view.<name>__v<version>` are the runner's (`eventlog.projection.runner`), nobody else's.
+Its state is kept as bytes next to the rows, so that a stream is continued where it was left. What
+crosses streams is a second stage over those rows. The tables `trajlog_view.<name>__v<version>` are the
+runner's (`eventlog.projection.runner`), nobody else's.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from core.event import StoredEvent
 from eventlog.database import Connection
@@ -17,10 +18,13 @@ Row = tuple[Any, ...]
 
 
 class View(NamedTuple):
-    """A projection by its name and version: enough to read its rows."""
+    """A projection by its name and version: enough to read its rows. `prefix` says of which streams
+    they are, `sources` what they are made from where they cross streams."""
 
     name: str
     version: int
+    prefix: str = ""
+    sources: tuple["View", ...] = ()
 
 
 class Column(NamedTuple):
@@ -43,8 +47,10 @@ class Versioned(Protocol):
 class Projection(Versioned, Protocol):
     """A fold and its table. A change of what it yields is a new `version`.
 
-    `prefix` says which streams it reads. `key` names the columns that identify a row, `indexes` are
-    column lists. `apply` may change the state it is given and returns the state to go on with.
+    `prefix` says which streams it reads. `key` names the columns that identify a row: the first of them
+    holds the stream's name without the prefix. `indexes` are column lists. `apply` may change the state
+    it is given and returns the state to go on with. One whose rows can vanish says `gives_all = True`, and
+    its `rows` gives all rows of the stream, whatever `after` is.
     """
 
     @property
@@ -80,6 +86,66 @@ class Projection(Versioned, Protocol):
         ...
 
 
+class Source(NamedTuple):
+    """What a second stage reads: a first-stage projection, and its columns that hold the key."""
+
+    view: View
+    by: tuple[str, ...]
+
+
+class SecondStage(Versioned, Protocol):
+    """Rows that cross streams, made from the rows of first-stage projections, key by key.
+
+    `query` reads the sources, each named in braces (`FROM {episode}`); its first columns are the `key`'s,
+    under their names. `rows` gets what it yields for one key, in its order of columns, and returns that key's rows:
+    the same whatever the order in which the streams came. A key that holds a null has none.
+    """
+
+    @property
+    def reads(self) -> Sequence[Source]: ...
+
+    @property
+    def query(self) -> str: ...
+
+    @property
+    def columns(self) -> Sequence[Column]: ...
+
+    @property
+    def key(self) -> Sequence[str]: ...
+
+    @property
+    def indexes(self) -> Sequence[str]: ...
+
+    def rows(self, key: Row, group: Sequence[Row]) -> Iterable[Row]:
+        """The rows of a key, in the order of `columns`; `group` is never empty."""
+        ...
+
+
+AnyProjection = Projection | SecondStage
+
+
+def is_second(projection: AnyProjection) -> TypeGuard[SecondStage]:
+    """Whether it is made from other projections' rows."""
+    return hasattr(projection, "reads")
+
+
+def is_first(projection: AnyProjection) -> TypeGuard[Projection]:
+    """Whether it is a fold of streams."""
+    return not is_second(projection)
+
+
+def is_projection(view: Versioned) -> TypeGuard[AnyProjection]:
+    """Whether it is the fold itself, not only its name and version."""
+    return hasattr(view, "columns")
+
+
+def sources(projection: Versioned) -> Sequence[View]:
+    """The projections that this one is made from."""
+    if isinstance(projection, View):
+        return projection.sources
+    return [source.view for source in getattr(projection, "reads", ())]
+
+
 class Checkpoint(NamedTuple):
     """How far a projection is: the scanned `position`, and the log's `head` at the same moment.
 
@@ -106,19 +172,25 @@ class Checkpoint(NamedTuple):
 
 
 _CHECKPOINTS = """
-SELECT p.name, p.version, coalesce(p.position, 0), coalesce(h.position, 0), true,
-       coalesce(p.position, 0) = 0 OR coalesce(p.seal = s.seal, false),
-       (SELECT count(*) FROM trajlog.parked k WHERE k.name = p.name AND k.version = p.version)
+SELECT p.name, p.version, coalesce(k.position, p.position, 0), coalesce(h.position, 0), true,
+       coalesce(k.position, p.position, 0) = 0 OR coalesce(coalesce(k.seal, p.seal) = s.seal, false),
+       (SELECT count(*) FROM trajlog.parked x WHERE x.name = p.name AND x.version = p.version)
 FROM (SELECT max(last_position) AS position FROM trajlog.segment) h
 LEFT JOIN trajlog.projection p ON true
 LEFT JOIN LATERAL (
-    SELECT seal FROM trajlog.segment WHERE last_position >= p.position ORDER BY last_position LIMIT 1
+    SELECT position, seal FROM trajlog.shard k WHERE k.name = p.name AND k.version = p.version
+    ORDER BY position LIMIT 1
+) k ON true
+LEFT JOIN LATERAL (
+    SELECT seal FROM trajlog.segment WHERE last_position >= coalesce(k.position, p.position)
+    ORDER BY last_position LIMIT 1
 ) s ON true
 """
 
 
 def checkpoints(connection: Connection, projections: Iterable[Versioned]) -> list[Checkpoint]:
-    """Where each projection stands, in one query; one that was never run stands at 0."""
+    """Where each projection stands, in one query: that of its shards which is least far. One that was
+    never run stands at 0."""
     found = {}
     head = 0
     for row in connection.execute(_CHECKPOINTS):
@@ -131,13 +203,24 @@ def checkpoints(connection: Connection, projections: Iterable[Versioned]) -> lis
 
 
 def table(projection: Versioned) -> str:
-    """The projection's table, quoted."""
-    return f'{SCHEMA}."{projection.name}__v{projection.version}"'
+    """The projection's table, quoted, for whoever writes it."""
+    return f"{SCHEMA}.{relation(projection)}"
 
 
-def state_table(projection: Versioned) -> str:
-    """The table of the states of its streams, quoted."""
-    return f'{SCHEMA}."{projection.name}__v{projection.version}__state"'
+def relation(projection: Versioned) -> str:
+    """The projection's rows for whoever reads them on a connection of `eventlog.views.reading`: as of a
+    cut, where that is asked for."""
+    return f'"{projection.name}__v{projection.version}"'
+
+
+def beside_table(projection: AnyProjection) -> str:
+    """The table beside the rows, quoted: the states of the streams, or which keys each stream gives."""
+    return f'{SCHEMA}."{projection.name}__v{projection.version}__{"keys" if is_second(projection) else "state"}"'
+
+
+def name_of(projection: Projection, stream: str) -> str:
+    """The stream as the first column of the key has it."""
+    return stream.removeprefix(projection.prefix)
 
 
 def fold(projection: Projection, events: Iterable[StoredEvent]) -> Iterator[Row]:

@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
-from psycopg.errors import ProgramLimitExceeded
-
+from core.errors import SchemaMismatch
 from core.event import StoredEvent
 from eventlog.database import Connection
 from eventlog.log import Log
-from eventlog.projection import Projection, Row, state_table, table
+from eventlog.projection import Column, Projection, Row, beside_table, name_of, table
+from eventlog.projection.rows import copy, keys, of_the_database, storable
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH = re.compile(r" - at `[^`]*`$")
-_OF_THE_ROW = (psycopg.DataError, psycopg.IntegrityError, ProgramLimitExceeded)
+_STATE = (Column("stream"), Column("version", "bigint"), Column("position", "bigint"), Column("state", "bytea"))
 _PARK = "INSERT INTO trajlog.parked (name, version, stream, position, reason) VALUES (%s, %s, %s, %s, %s)"
 
 Warm = dict[str, tuple[Any, int]]
@@ -59,10 +56,8 @@ class Batch:
                     self._load({event.stream for event in chunk if event.stream not in states})
                     loaded = True
                     state = states.get(stream)
-                if state is None:
-                    state = initial(stream)
             try:
-                states[stream] = apply(state, event)
+                states[stream] = apply(initial(stream) if state is None else state, event)
             except Exception as error:
                 self._fail(event, error)
             else:
@@ -71,14 +66,15 @@ class Batch:
     def write(self, log: Log) -> Warm:
         """Replace the rows and states of the touched streams, and park those that failed."""
         for stream, (event, reason) in self._failed.items():
-            self._refold(log, stream, event.version - 1)
+            if event.version > 1:
+                self._refold(log, stream, event.version - 1)
             self._park(stream, event.position, reason)
         touched = list(self._last)
         try:
             with self._connection.transaction():
                 self._replace(touched)
         except Exception as error:
-            if _of_the_database(error):
+            if of_the_database(error):
                 raise
             for stream in touched:
                 self._replace_or_park(stream)
@@ -104,17 +100,23 @@ class Batch:
         if not streams:
             return
         found = self._connection.execute(
-            f"SELECT stream, state, version FROM {state_table(self.projection)} WHERE stream = ANY(%s)",
+            f"SELECT stream, state, version FROM {beside_table(self.projection)} WHERE stream = ANY(%s)",
             (streams,),
             binary=True,
         )
         for stream, state, version in found:
-            yield stream, self.projection.load(state), version
+            try:
+                loaded = self.projection.load(state)
+            except Exception as error:
+                raise SchemaMismatch(
+                    f"what it kept of {stream} cannot be read by this fold ({type(error).__name__})",
+                    where=f"projection {self.projection.name} v{self.projection.version}",
+                    mend="a fold that changes its state takes a new version",
+                ) from error
+            yield stream, loaded, version
 
     def _fail(self, event: StoredEvent, error: Exception) -> None:
-        path = _PATH.search(str(error)) if type(error).__module__ == "msgspec" else None
-        reason = f"{type(error).__name__} in {event.type} at version {event.version}{path[0] if path else ''}"
-        self._failed[event.stream] = event, reason
+        self._failed[event.stream] = event, reason(error, event)
         self._parked.add(event.stream)
         self._states.pop(event.stream, None)
         self._last.pop(event.stream, None)
@@ -132,12 +134,14 @@ class Batch:
         self._connection.execute(_PARK, (self.projection.name, self.projection.version, stream, position, reason))
 
     def _replace_or_park(self, stream: str) -> None:
+        """One stream alone. Whose rows cannot be made or stored has none."""
         try:
             with self._connection.transaction():
                 self._replace([stream])
         except Exception as error:
-            if _of_the_database(error):
+            if of_the_database(error):
                 raise
+            remove(self._connection, self.projection, [stream])
             if stream not in self._failed:
                 event = self._last[stream]
                 self._park(stream, event.position, f"{type(error).__name__} in its rows at version {event.version}")
@@ -148,61 +152,47 @@ class Batch:
         rows: list[Row] = []
         stale: list[Row] = []
         states = []
+        emptied: list[str] = []
+        gives_all = getattr(projection, "gives_all", False)
         key = [[column.name for column in projection.columns].index(name) for name in projection.key]
-        times = [i for i, column in enumerate(projection.columns) if column.type == "timestamptz"]
         for stream in streams:
             before = self._stored.get(stream, 0)
             event, state = self._last[stream], self._states[stream]
-            changed = [_storable(row, times) for row in projection.rows(state, before)]
+            changed = storable(projection, projection.rows(state, before))
+            _check_names(changed, key[0], name_of(projection, stream))
             rows += changed
-            if before:
+            if before and gives_all:
+                emptied.append(name_of(projection, stream))
+            elif before:
                 stale += [tuple(row[i] for i in key) for row in changed]
             states.append((stream, event.version, event.position, projection.dump(state)))
-        self._delete(stale)
-        with connection.cursor() as cursor, cursor.copy(_copy(table(projection))) as copy:
-            copy.set_types([column.type for column in projection.columns])
-            for row in rows:
-                copy.write_row(row)
+        if emptied:
+            connection.execute(f'DELETE FROM {table(projection)} WHERE "{projection.key[0]}" = ANY(%s)', (emptied,))
+        if stale:
+            names = ", ".join(f'"{name}"' for name in projection.key)
+            chosen, values = keys(projection.columns, projection.key, stale)
+            connection.execute(f"DELETE FROM {table(projection)} WHERE ({names}) IN {chosen}", values)
+        copy(connection, table(projection), projection.columns, rows)
         known = [stream for stream in streams if self._stored.get(stream)]
         if known:
-            connection.execute(f"DELETE FROM {state_table(projection)} WHERE stream = ANY(%s)", (known,))
-        with connection.cursor() as cursor, cursor.copy(_copy(state_table(projection))) as copy:
-            copy.set_types(["text", "bigint", "bigint", "bytea"])
-            for row in states:
-                copy.write_row(row)
-
-    def _delete(self, keys: list[Row]) -> None:
-        """Delete the rows that are written anew."""
-        if not keys:
-            return
-        types = {column.name: column.type for column in self.projection.columns}
-        arrays = ", ".join(f"%s::{types[name]}[]" for name in self.projection.key)
-        names = ", ".join(f'"{name}"' for name in self.projection.key)
-        self._connection.execute(
-            f"DELETE FROM {table(self.projection)} WHERE ({names}) IN (SELECT * FROM unnest({arrays}))",
-            [list(values) for values in zip(*keys, strict=True)],
-        )
+            connection.execute(f"DELETE FROM {beside_table(projection)} WHERE stream = ANY(%s)", (known,))
+        copy(connection, beside_table(projection), _STATE, states)
 
 
-def _of_the_database(error: Exception) -> bool:
-    """Whether it is no single stream's fault."""
-    return isinstance(error, psycopg.Error) and not isinstance(error, _OF_THE_ROW)
+def remove(connection: Connection, projection: Projection, streams: Sequence[str]) -> None:
+    """Remove all rows and states of these streams."""
+    names = [name_of(projection, stream) for stream in streams]
+    connection.execute(f'DELETE FROM {table(projection)} WHERE "{projection.key[0]}" = ANY(%s)', (names,))
+    connection.execute(f"DELETE FROM {beside_table(projection)} WHERE stream = ANY(%s)", (list(streams),))
 
 
-def _copy(name: str) -> str:
-    return f"COPY {name} FROM STDIN (FORMAT binary)"
+def reason(error: Exception, event: StoredEvent) -> str:
+    """Why a fold could not take an event, without anything that the event says."""
+    path = _PATH.search(str(error)) if type(error).__module__ == "msgspec" else None
+    return f"{type(error).__name__} in {event.type} at version {event.version}{path[0] if path else ''}"
 
 
-def _storable(row: Row, times: list[int]) -> Row:
-    """The row as Postgres takes it: no NUL in texts, times as datetimes."""
-    values = [_text(value) if isinstance(value, str | list) else value for value in row]
-    for i in times:
-        if values[i] is not None:
-            values[i] = _EPOCH + timedelta(microseconds=values[i])
-    return tuple(values)
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_text(item) for item in value]
-    return value.replace("\0", "\N{SYMBOL FOR NULL}") if isinstance(value, str) and "\0" in value else value
+def _check_names(rows: list[Row], at: int, name: str) -> None:
+    for row in rows:
+        if row[at] != name:
+            raise ValueError("the first column of the key is not the stream's name")

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from eventlog.database import Connection
-from eventlog.ledger import Ledger
-from eventlog.projection import table
+from eventlog.log import Log, reader_of
+from eventlog.projection import relation
 from eventlog.search.index import Range, catch_up, head, narrow
 from eventlog.search.normal import Span
 from eventlog.search.pattern import Pattern
@@ -27,9 +27,9 @@ _FIRST_PLACES: Final = 512
 _MOST_PLACES: Final = 8_192
 _PAGE_BYTES: Final = 8_000_000
 
-_PLACES = "SELECT e.position, octet_length(e.body) FROM trajlog.event e WHERE {where} ORDER BY e.position DESC"
+_PLACES = "SELECT e.position, octet_length(e.body) FROM event e WHERE {where} ORDER BY e.position DESC"
 _EVENTS = (
-    "SELECT position, stream, version, type, occurred_at, body FROM trajlog.event WHERE position = ANY(%s) "
+    "SELECT position, stream, version, type, occurred_at, body FROM event WHERE position = ANY(%s) "
     "ORDER BY position DESC"
 )
 _SINCE = (
@@ -58,19 +58,21 @@ class Hit(NamedTuple):
 
 class Scope(NamedTuple):
     """What is searched: episodes that pass the filters (one, if `episode` names it), of their events
-    those since a time (µs; its commit's where the event has none), of these the given parts (none: all)."""
+    those since a time (µs; its commit's where the event has none), of these the given parts (none: all).
+    `as_of` is the position that the connection reads as of, if it does."""
 
     filters: Filters = Filters()
     episode: str | None = None
     since: int | None = None
     parts: Sequence[Part] = ()
+    as_of: int | None = None
 
 
 class Search:
     """One search: `prepare`, then take its `pages`. The projections must be caught up. `progress` is
     called as either goes on."""
 
-    def __init__(self, log: Ledger, connection: Connection, pattern: Pattern, scope: Scope, fetch: Fetch) -> None:
+    def __init__(self, log: Log, connection: Connection, pattern: Pattern, scope: Scope, fetch: Fetch) -> None:
         self._log = log
         self._connection = connection
         self._pattern = pattern
@@ -85,13 +87,22 @@ class Search:
         self._streams = self._few()
         if self._streams is not None:
             return
-        if not self._pattern.required:
-            self._ranges = _split(0, head(self._connection))
+        if self._scope.as_of is None:
+            self._ranges = self._narrowed(self._connection, head(self._connection), progress)
             return
-        indexed = catch_up(self._log, self._connection, self._fetch, progress)
-        self._ranges = _split(indexed, head(self._connection))
+        with reader_of(self._log).borrow() as other:  # the index is written, and is not as of a position
+            self._ranges = self._narrowed(other, self._scope.as_of, progress)
+
+    def _narrowed(self, connection: Connection, until: int, progress: Progress) -> list[Range]:
+        """Where up to a position to look."""
+        if not self._pattern.required:
+            return _split(0, until)
+        indexed = catch_up(self._log, connection, self._fetch, progress)
+        ranges = _split(indexed, until)
         if indexed:
-            self._ranges += narrow(self._connection, self._pattern.required, indexed)
+            found = narrow(connection, self._pattern.required, indexed)
+            ranges += [(after, min(last, until)) for after, last in found if after < until]
+        return ranges
 
     def pages(self, progress: Progress = lambda done, total: None) -> Iterator[list[Hit]]:
         """The lines that match, the newest event first, as they are found: some at a time, never none."""
@@ -159,7 +170,7 @@ class Search:
         if self._scope.filters == Filters(retracted=self._scope.filters.retracted):
             return None
         conditions, values = where(self._scope.filters)
-        chosen = f"FROM {table(EPISODES)} WHERE {' AND '.join(conditions)}"
+        chosen = f"FROM {relation(EPISODES)} WHERE {' AND '.join(conditions)}"
         (events,) = self._connection.execute(f"SELECT coalesce(sum(events), 0) {chosen}", values).fetchone() or (0,)
         if events > FEW:
             return None
@@ -181,12 +192,12 @@ def _conditions(scope: Scope) -> tuple[list[str], list[Any]]:
         return conditions, values
     if scope.filters == Filters():
         of = "SELECT FROM {table} WHERE retracted AND episode = substr(e.stream, {first})"
-        conditions.append(f"NOT EXISTS ({of.format(table=table(EPISODES), first=len(PREFIX) + 1)})")
+        conditions.append(f"NOT EXISTS ({of.format(table=relation(EPISODES), first=len(PREFIX) + 1)})")
         return conditions, values
     chosen, more = where(scope.filters)
     if chosen:
         both = " AND ".join([f"episode = substr(e.stream, {len(PREFIX) + 1})", *chosen])
-        conditions.append(f"EXISTS (SELECT FROM {table(EPISODES)} WHERE {both})")
+        conditions.append(f"EXISTS (SELECT FROM {relation(EPISODES)} WHERE {both})")
         values += more
     return conditions, values
 

@@ -18,7 +18,7 @@ from psycopg.errors import LockNotAvailable
 
 from core.errors import Unavailable
 from eventlog.database import Connection
-from eventlog.ledger import Ledger
+from eventlog.log import Log, reader_of
 from eventlog.projection import SCHEMA, View, checkpoints
 from eventlog.search.grams import SLOTS, slots, words
 from eventlog.search.texts import Fetch, texts
@@ -84,7 +84,7 @@ Range = tuple[int, int]
 """Positions after the one and up to the other."""
 
 
-def catch_up(log: Ledger, connection: Connection, fetch: Fetch, progress: Progress | None = None) -> int:
+def catch_up(log: Log, connection: Connection, fetch: Fetch, progress: Progress | None = None) -> int:
     """Index what the log holds now, but for less than `TAIL` events; returns the last position indexed."""
     target = head(connection)
     position = _standing(connection) or 0
@@ -144,7 +144,7 @@ def _standing(connection: Connection) -> int | None:
     return point.position if reached == point.position <= point.head else None
 
 
-def _extend(log: Ledger, connection: Connection, position: int, target: int, fetch: Fetch) -> int:
+def _extend(log: Log, connection: Connection, position: int, target: int, fetch: Fetch) -> int:
     """Add blocks to the last part, or begin the next one; returns the last position indexed."""
     part, starts = connection.execute(_LAST).fetchone() or (0, [0])
     if len(starts) > COLUMNS:
@@ -167,12 +167,12 @@ def _extend(log: Ledger, connection: Connection, position: int, target: int, fet
     return int(starts[-1])
 
 
-def _blocks(log: Ledger, after: int, target: int, fetch: Fetch) -> Iterator[tuple[int, set[str]]]:
+def _blocks(log: Log, after: int, target: int, fetch: Fetch) -> Iterator[tuple[int, set[str]]]:
     """The words of each whole block after a position, with the block's last position."""
     found: set[str] = set()
     seen: set[str] = set()
     events = size = 0
-    for page in log.reader.raw_pages(after=after, until=target):
+    for page in reader_of(log).raw_pages(after=after, until=target):
         for row in page:
             stream, type_, body = row[7], row[9], row[17]
             events += 1

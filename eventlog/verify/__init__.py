@@ -9,6 +9,7 @@ from core.digest import event_digest
 from core.errors import Corrupt, NotFound
 from core.event import StoredEvent
 from core.merkle import TILE, TILE_BITS, Frontier, leaf_hash, subtree_root
+from core.tag import Receipt
 from eventlog import database
 from eventlog.pack import crc
 from eventlog.reader import CRC, Reader, event_of
@@ -19,6 +20,7 @@ from eventlog.verify.segments import Chain
 from eventlog.verify.sequence import Head
 from eventlog.verify.streams import Damage, Streams
 from eventlog.verify.tree import Fields, Row, Tree
+from eventlog.versions.receipt import fault
 
 __all__ = ["Problem", "Report", "verify", "verify_stream"]
 
@@ -36,6 +38,10 @@ TAIL: Final = (
     "whether events committed last were cut off together with their segments: only a receipt kept elsewhere tells"
 )
 
+COVERED: Final = (
+    "whether events committed after position {}, where the receipt ends, were cut off together with their segments"
+)
+
 Progress = Callable[[int], None]
 
 
@@ -48,11 +54,19 @@ class _Extent:
         self.heads = {row[3]: Head(*row[4:]) for row in rows if row[3] is not None}
 
 
-def verify(reader: Reader, *, since: int = 0, blobs: Blobs | None = None, progress: Progress | None = None) -> Report:
+def verify(
+    reader: Reader,
+    *,
+    since: int = 0,
+    blobs: Blobs | None = None,
+    progress: Progress | None = None,
+    receipt: Receipt | None = None,
+) -> Report:
     """Verify every event after position `since`, with the segments and tiles they are in.
 
     `blobs` looks them up (None: they are not checked); `progress` is told how many events were
-    read. The root is recomputed from the events themselves, all of them when `since` is 0.
+    read. The root is recomputed from the events themselves, all of them when `since` is 0, and must
+    extend that of the `receipt`, one of this log.
     """
     findings, references = Findings(), References()
     with reader.borrow() as connection:
@@ -73,17 +87,25 @@ def verify(reader: Reader, *, since: int = 0, blobs: Blobs | None = None, progre
         scan.streams.finish(dict(extent.heads), damage)
         scan.report_positions(damage, extent)
         scan.streams.gaps(damage)
+        root = scan.frontier.root()
+        known = 0
+        if receipt is not None:
+            broken = fault(connection, receipt, head, root)
+            if broken:
+                findings.frame("receipt", receipt.tag.position, broken)
+            else:
+                known = receipt.tag.position
     if blobs is not None:
         findings.problems += references.faults(blobs)
     return Report(
         ok=findings.ok,
         position=head,
-        root=scan.frontier.root().hex(),
+        root=root.hex(),
         events=scan.events,
         streams=len(scan.streams),
         segments=chain.count,
         problems=findings.sorted(),
-        unknowable=_unknowable(tree.tiles * TILE, head, since),
+        unknowable=_unknowable(tree.tiles * TILE, head, since, known),
     )
 
 
@@ -259,8 +281,10 @@ def _root(connection: database.Connection, head: int) -> str:
         return ""
 
 
-def _unknowable(tiled: int, head: int, since: int) -> list[str]:
-    unknowable = [TAIL]
+def _unknowable(tiled: int, head: int, since: int, known: int = 0) -> list[str]:
+    """What nobody can know where tiles stand up to `tiled`, and a receipt kept elsewhere up to `known`."""
+    unknowable = [COVERED.format(known) if known else TAIL]
+    tiled = max(tiled, known)
     if tiled < head:
         unknowable.append(
             f"whether positions {tiled + 1} to {head}, after the last full tile, were rewritten together with their "

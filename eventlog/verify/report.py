@@ -9,7 +9,8 @@ SEQ: Final = "seq"
 
 class Problem(msgspec.Struct, frozen=True):
     """One break. Kinds: body, column, order, missing, inserted, segment, tree, blob: the log is
-    damaged; seq: a writer's numbering has a gap, which is data. Fields that do not apply are null."""
+    damaged; receipt: it is not what a receipt covers; seq: a writer's numbering has a gap, which is
+    data. Fields that do not apply are null."""
 
     kind: str
     position: int | None

@@ -131,8 +131,8 @@ _HANDLERS = payloads.handlers(
 class Episode:
     """The fold. `position` is that of EpisodeStarted (of the first event where it is missing)."""
 
-    name, version = EPISODES
-    prefix = PREFIX
+    name, version, prefix, _ = EPISODES
+    lean = True
     key = ("episode",)
     columns: Sequence[Column] = (
         Column("episode"),

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from core.errors import UsageError
 from core.times import to_text
 from eventlog.database import Connection
-from eventlog.projection import table
+from eventlog.projection import relation
 from eventlog.views import EPISODES
 from eventlog.views.named import resolve
 
@@ -54,8 +54,8 @@ _TIMES: Final = frozenset({"started_at", "ended_at", "committed_at"})
 
 
 class Filters(NamedTuple):
-    """Which episodes; None lets all through. `since` is µs since 1970: of the start, or of its commit
-    where the source had no time. Retracted ones are shown only when asked for."""
+    """Which episodes; None lets all through. `since` and `until` (not included) are µs since 1970: of the
+    start, or of its commit where the source had no time. Retracted ones are shown only when asked for."""
 
     task: str | None = None
     verdict: str | None = None
@@ -66,6 +66,7 @@ class Filters(NamedTuple):
     import_id: str | None = None
     since: int | None = None
     retracted: bool = False
+    until: int | None = None
 
 
 class Page(NamedTuple):
@@ -80,7 +81,8 @@ class Page(NamedTuple):
 def episodes(
     connection: Connection, filters: Filters, page: Page, fields: tuple[str, ...] = FIELDS
 ) -> Iterator[dict[str, Any]]:
-    """The rows, times as RFC 3339 text. The projection must be caught up. `UsageError` for an unknown sort."""
+    """The rows, times as RFC 3339 text, on a connection of `eventlog.views.reading`. `UsageError` for an
+    unknown sort."""
     if page.sort not in SORTS:
         raise UsageError(f"cannot sort by {page.sort!r}", where="--sort", mend=f"use {', '.join(SORTS)}")
     column, descending = SORTS[page.sort]
@@ -92,9 +94,8 @@ def episodes(
     direction = "DESC" if descending != page.reverse else "ASC"
     newest = "ASC" if page.reverse else "DESC"
     order = f"position {direction}" if column == "position" else f'"{column}" {direction} NULLS LAST, position {newest}'
-    query = (
-        f"SELECT {_quoted(fields)} FROM {table(EPISODES)} WHERE {' AND '.join(conditions) or 'true'} ORDER BY {order}"
-    )
+    chosen = " AND ".join(conditions) or "true"
+    query = f"SELECT {_quoted(fields)} FROM {relation(EPISODES)} WHERE {chosen} ORDER BY {order}"
     if page.limit:
         query += " LIMIT %s"
         values.append(page.limit)
@@ -104,7 +105,7 @@ def episodes(
 
 def episode(connection: Connection, name: str, fields: tuple[str, ...] = SHOWN) -> dict[str, Any] | None:
     """One episode's row by its full id, retracted or not."""
-    query = f"SELECT {_quoted(fields)} FROM {table(EPISODES)} WHERE episode = %s"
+    query = f"SELECT {_quoted(fields)} FROM {relation(EPISODES)} WHERE episode = %s"
     row = connection.execute(query, (name,), binary=True).fetchone()
     return None if row is None else _row(fields, row)
 
@@ -129,9 +130,10 @@ def where(filters: Filters) -> tuple[list[str], list[Any]]:
         if value is not None:
             conditions.append(f'"{name}" = %s')
             values.append(value.encode(errors="replace").decode().replace("\0", "\N{SYMBOL FOR NULL}"))
-    if filters.since is not None:
-        conditions.append("coalesce(started_at, committed_at) >= %s")
-        values.append(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=filters.since))
+    for bound, test in ((filters.since, ">="), (filters.until, "<")):
+        if bound is not None:
+            conditions.append(f"coalesce(started_at, committed_at) {test} %s")
+            values.append(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=bound))
     return conditions, values
 
 
@@ -140,7 +142,7 @@ def _beyond(connection: Connection, page: Page, column: str, descending: bool) -
     assert page.after is not None
     cursor = resolve(connection, page.after).episode
     row = connection.execute(
-        f'SELECT "{column}", position FROM {table(EPISODES)} WHERE episode = %s', (cursor,)
+        f'SELECT "{column}", position FROM {relation(EPISODES)} WHERE episode = %s', (cursor,)
     ).fetchone()
     value, position = row or (None, 0)
     beyond = "<" if descending else ">"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from core.errors import Ambiguous, NotFound
 from eventlog.database import Connection
 from eventlog.log import Log
-from eventlog.projection import table
+from eventlog.projection import relation
 from eventlog.views import EPISODES, PREFIX, reading
 
 
@@ -30,7 +30,7 @@ _STARTING = "SELECT episode FROM {table} WHERE episode >= %s AND episode < %s OR
 def resolve(connection: Connection, name: str) -> Named:
     """The episode of that id, unique prefix of an id, `@last` or `@last-failed`; `@N` after it is a version.
 
-    `NotFound`, or `Ambiguous` with the first that fit. The projection must be caught up.
+    `NotFound`, or `Ambiguous` with the first that fit. On a connection of `eventlog.views.reading`.
     """
     parts = _NAME.fullmatch(name.removeprefix(PREFIX))
     if parts is None:
@@ -39,7 +39,7 @@ def resolve(connection: Connection, name: str) -> Named:
     version = int(parts["version"]) if parts["version"] else None
     if wanted.startswith("@"):
         which = "AND verdict = 'fail'" if wanted == "@last-failed" else ""
-        row = connection.execute(_LAST.format(table=table(EPISODES), which=which)).fetchone()
+        row = connection.execute(_LAST.format(table=relation(EPISODES), which=which)).fetchone()
         if row is None:
             raise NotFound("no episode has failed" if which else "there are no episodes yet", where=wanted)
         return Named(row[0], version)
@@ -47,10 +47,12 @@ def resolve(connection: Connection, name: str) -> Named:
         wanted = wanted.lower().replace("-", "")
     if not _storable(wanted):
         raise _unknown(name)
-    found = [e for (e,) in connection.execute(_STARTING.format(table=table(EPISODES)), (wanted, wanted + "\U0010ffff"))]
+    found = [
+        e for (e,) in connection.execute(_STARTING.format(table=relation(EPISODES)), (wanted, wanted + "\U0010ffff"))
+    ]
     if wanted in found:
         return Named(wanted, version)
-    if connection.execute("SELECT 1 FROM trajlog.stream WHERE stream = %s", (PREFIX + wanted,)).fetchone():
+    if connection.execute("SELECT 1 FROM stream WHERE stream = %s", (PREFIX + wanted,)).fetchone():
         return Named(wanted, version)  # events without a start: no list shows them, but they can be read
     if not found:
         raise _unknown(name)

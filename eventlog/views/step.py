@@ -94,8 +94,8 @@ _HANDLERS = payloads.handlers(
 class Steps:
     """The fold."""
 
-    name, version = STEPS
-    prefix = PREFIX
+    name, version, prefix, _ = STEPS
+    lean = True
     key = ("episode", "step")
     columns: Sequence[Column] = (
         Column("episode"),

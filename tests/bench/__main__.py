@@ -6,19 +6,42 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import append, diff, eventsourcing, grep, importing, reading, report
+from tests.bench import (
+    append,
+    as_of,
+    diff,
+    eventsourcing,
+    exec,
+    grep,
+    importing,
+    kafka,
+    kafka_producer,
+    proof,
+    reading,
+    recording,
+    release,
+    report,
+)
 from tests.bench.harness import Row
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "append": append.run,
     "eventsourcing": eventsourcing.run,
     "fold": reading.fold,
+    "rebuild": reading.rebuilding,
+    "as_of": as_of.run,
     "verify": reading.verification,
     "commands": reading.commands,
     "import": importing.run,
     "grep": grep.run,
     "diff": diff.run,
     "report": report.run,
+    "kafka": kafka.run,
+    "record": recording.run,
+    "kafka_producer": kafka_producer.run,
+    "proof": proof.run,
+    "exec": exec.run,
+    "release": release.run,
 }
 
 

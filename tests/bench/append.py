@@ -31,14 +31,14 @@ def _batch(embedded: Embedded) -> Row:
     ours, limit = [], []
     for turn in range(ROUNDS):
         url, owner = fresh(embedded, f"copy{turn}")
-        limit.append(len(events) / _bare_copy(owner, batches))
+        limit.append(len(events) / bare_copy(owner, batches))
         url, _ = fresh(embedded, f"append{turn}")
         with Ledger(url) as log:
             ours.append(len(events) / seconds(lambda: list(log.append_all(events, batch=BATCH))))
     return row("append.batch", ours, limit, "events/s")
 
 
-def _bare_copy(owner: str, batches: list[list[Event]]) -> float:
+def bare_copy(owner: str, batches: list[list[Event]]) -> float:
     packed = []
     position = 1
     for batch in batches:

@@ -73,13 +73,13 @@ def _named(url: str, name: str) -> str:
     return f"{head.rpartition('/')[0]}/{name}?{query}"
 
 
-def episodes(count: int, *, seed: int = 1, body_bytes: int = 700) -> Iterator[Event]:
+def episodes(count: int, *, seed: int = 1, body_bytes: int = 700, first: int = 0) -> Iterator[Event]:
     """`count` events of a mobile planner's episodes, 30 each, of about 650 bytes as rows; one in four
-    fails. The same seed gives the same events."""
+    fails; they are numbered from `first`. The same seed gives the same events."""
     chance = random.Random(seed)
     filler = "".join(chance.choice("abcdefgh ") for _ in range(body_bytes))
     for number in range((count + EVENTS_PER_EPISODE - 1) // EVENTS_PER_EPISODE):
-        yield from _episode(number, chance, filler)[: count - number * EVENTS_PER_EPISODE]
+        yield from _episode(first + number, chance, filler)[: count - number * EVENTS_PER_EPISODE]
 
 
 def _episode(number: int, chance: random.Random, filler: str) -> list[Event]:

@@ -2,7 +2,8 @@
 the log's own batch append of the same events.
 
 The files are made here: real ones of `../shared/data` where they are at hand, each copied often enough
-to measure, and what `trajlog export` makes of them in the formats that go both ways.
+to measure, and what `trajlog export` makes of them in the formats that go both ways (`.own`; ATIF and
+OpenAI also as others write them, without what only trajlog carries along).
 """
 
 import json
@@ -21,20 +22,21 @@ from core.event import Event
 from core.identity import uuid7
 from eventlog.blobs import BlobStore
 from eventlog.embedded import Embedded
+from eventlog.interchange import workers
 from eventlog.interchange.importer import run as import_files
 from eventlog.interchange.sources import expand
 from eventlog.ledger import Ledger
 from tests.bench.harness import Row, fresh, row, seconds, server
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-ROUNDS = 3
+ROUNDS = 2
 COPIES = {
-    "tau-bench": 4,
-    "android-control": 4,
-    "swe-agent": 40,
-    "mini-swe-agent": 40,
-    "langfuse": 1_000,
-    "inspect": 300,
+    "tau-bench": 20,
+    "android-control": 20,
+    "swe-agent": 2_000,
+    "mini-swe-agent": 2_000,
+    "langfuse": 10_000,
+    "inspect": 8_000,
 }
 _ADDED = ("event_id", "version", "position", "digest", "committed_at", "expected_version")
 
@@ -58,7 +60,7 @@ def _measured(embedded: Embedded, name: str, paths: list[Path]) -> list[Row]:
     for turn in range(ROUNDS):
         url, _ = fresh(embedded, f"import{turn}")
         with tempfile.TemporaryDirectory(prefix="trajlog-bench-") as blobs, Ledger(url) as log:
-            took = seconds(_import, log, blobs, name, paths)
+            took = seconds(_import, log, blobs, name.partition(".")[0], paths)
             events = [_again(asdict(event)) for event in log.read_all()]
         url, _ = fresh(embedded, f"append{turn}")
         with Ledger(url) as log:
@@ -74,7 +76,11 @@ def _measured(embedded: Embedded, name: str, paths: list[Path]) -> list[Row]:
 
 def _import(log: Ledger, blobs: str, name: str, paths: list[Path]) -> None:
     report = import_files(
-        log, expand([str(path) for path in paths], {path.suffix for path in paths}), BlobStore(blobs), format=name
+        log,
+        expand([str(path) for path in paths], {path.suffix for path in paths}),
+        BlobStore(blobs),
+        format=name,
+        workers=workers.count(),
     )
     assert report.episodes["new"] and not report.rejected, (report.episodes, report.rejected[:1])
 
@@ -150,7 +156,19 @@ def _exported(embedded: Embedded, folder: Path, tau: Path) -> Iterator[tuple[str
         path = folder / f"{name}.jsonl"
         command = [*base, "export", "--all", "--format", name, "--out", str(path)]
         subprocess.run(command, check=True, capture_output=True, env=environment)
-        yield name, [path]
+        if name != "otlp":
+            yield name, [_foreign(path, folder / f"{name}-foreign.jsonl")]
+        yield f"{name}.own", [path]
+
+
+def _foreign(own: Path, path: Path) -> Path:
+    """The file as another tool would have written it."""
+    with own.open() as source, path.open("w") as file:
+        for number, line in enumerate(source):
+            record = json.loads(line)
+            record["extra"] = {"number": number}
+            file.write(json.dumps(record) + "\n")
+    return path
 
 
 def _lines(path: Path, records: list[dict[str, Any]], copies: int) -> Path:

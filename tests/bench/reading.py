@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from core.digest import event_digest
@@ -37,6 +39,41 @@ def fold() -> list[Row]:
                     connection.execute("DELETE FROM trajlog.projection")
                     ours.append(FOLDED / seconds(lambda: catch_up(log, connection, [EPISODE])))
         return [row("fold.episode", ours, limit, "events/s")]
+
+
+def rebuilding() -> list[Row]:
+    """Rows of `trajlog project rebuild episode` as a process: `rebuild.linear` (s, twice the events against once)
+    and `rebuild.memory` (MB, likewise); and `rebuild.processes`: events/s folded by two processes against one."""
+    with server() as embedded:
+        twice, once = filled(embedded, "twice", 2 * MANY), filled(embedded, "once", MANY)
+        found: dict[str, list[tuple[float, float]]] = {twice: [], once: []}
+        for _ in range(3):
+            for url, measured in found.items():
+                measured.append(_measured([sys.executable, "-m", "cli", "--db", url, "project", "rebuild", "episode"]))
+        both: list[float] = []
+        one: list[float] = []
+        with Ledger(once) as log, log.reader.borrow() as connection:
+            for _ in range(3):
+                for rates, processes in ((both, 2), (one, 1)):
+                    connection.execute("DELETE FROM trajlog.projection")
+                    work = partial(catch_up, log, connection, [EPISODE], processes=processes)
+                    rates.append(MANY / seconds(work))
+        return [
+            row("rebuild.linear", [s for s, _ in found[twice]], [s for s, _ in found[once]], "s"),
+            row("rebuild.memory", [mb for _, mb in found[twice]], [mb for _, mb in found[once]], "MB"),
+            row("rebuild.processes", both, one, "events/s"),
+        ]
+
+
+def _measured(command: list[str]) -> tuple[float, float]:
+    """Seconds of a process, and its largest size in MB."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    start = time.perf_counter()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return time.perf_counter() - start, usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def verification() -> list[Row]:
@@ -104,7 +141,7 @@ def filled(embedded: Embedded, name: str, count: int, events: Iterable[Event] | 
             pass
         log.seal()
         with log.reader.borrow() as connection:
-            catch_up(log, connection, registered())
+            catch_up(log, connection, registered(), processes=2)
     with database.connect(owner, role=None) as connection:
         connection.execute("VACUUM ANALYZE")
     return url

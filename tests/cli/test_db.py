@@ -10,6 +10,7 @@ from cli import checks
 from cli.main import run
 from eventlog.schema import SCHEMA
 from tests.cli.process import trajlog
+from tests.databases import Database
 
 
 @pytest.fixture
@@ -122,3 +123,16 @@ def test_doctor_says_what_it_found_in_words(here: Path, capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("ok    python     3.")
     assert any(line.strip() == "trajlog init makes one" for line in lines)
+
+
+def test_a_restored_copy_is_told_so(database: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = said(capsys, "db", "restored", "--replace", "--db", database.owner)
+    assert list(kept) == ["log", "instance", "previous"]
+    assert kept["instance"] == kept["previous"]
+    renewed = said(capsys, "db", "restored", "--db", database.owner)
+    assert (renewed["log"], renewed["previous"]) == (kept["log"], kept["instance"])
+    assert renewed["instance"] != renewed["previous"]
+    assert run(["db", "restored", "--db", database.owner]) == 0
+    assert capsys.readouterr().out.endswith(f", a copy of {renewed['instance']}\n")
+    assert run(["db", "restored", "--db", database.url]) == 4
+    assert "this login does not own the tables" in capsys.readouterr().err

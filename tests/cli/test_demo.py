@@ -34,16 +34,25 @@ def test_the_demo_shows_the_main_job_and_leaves_the_users_log_alone(user: Path) 
     assert done.returncode == 0, done.stderr.decode()
     shown = done.stdout.decode()
     for words in (
-        "6 episodes imported",
+        "$ trajlog task add --env phone",
+        "1 of 1 passed",
+        "0 of 1 passed",
         "$ trajlog ls --verdict fail",
-        "tau-bench/offline-map",
+        "phone/quiet-meeting",
         "$ trajlog show @last-failed",
-        "not enough storage",
+        "fault clock-app-busy injected",
+        "$ trajlog diff @last-failed",
+        "first divergence: answered otherwise",
+        "$ trajlog exec @last-failed",
+        "2 of 2 steps the same in phone@",
+        "there is no tool 'set_ala",
+        "3 the same, 1 diverged",
         "$ trajlog verify",
         "whole",
         "trajlog import FILE",
     ):
         assert words in shown
+    assert shown.rindex("$ trajlog ls") == shown.rindex("$ trajlog")  # ends with what there is
     assert not user.exists()
 
 
@@ -53,7 +62,7 @@ def test_what_is_kept_can_be_used(user: Path) -> None:
     assert f"trajlog ls --home '{kept}'" in done.stdout.decode()
     assert not Embedded(kept).running()
     listed = trajlog("ls", "--json", "--home", str(kept), home=user)
-    assert [row["verdict"] for row in json.loads(listed.stdout)] == ["fail", "pass"] * 3
+    assert [row["verdict"] for row in json.loads(listed.stdout)] == ["fail", "pass"] * 2
     again = trajlog("demo", "--keep", str(kept), home=user, **variables(user))
     assert (again.returncode, again.stdout) == (2, b"")
     assert b"is there already" in again.stderr
@@ -84,4 +93,4 @@ def test_a_reader_that_stops_early_stops_its_server_too(user: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", command], env=environment(user, **variables(user)), capture_output=True, timeout=60, check=False
     )
-    assert done.stdout.startswith(b"$ trajlog import")
+    assert done.stdout.startswith(b"$ trajlog task add")

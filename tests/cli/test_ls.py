@@ -94,6 +94,8 @@ def test_an_empty_log_lists_nothing(url: str, capsys: Capture) -> None:
         (["--since", "2026-01-03"], ["cc44", "bb33", "aa22"]),
         (["--since", "2026-01-03T03:04:06Z"], ["cc44", "bb33"]),
         (["--since", "1h"], ["cc44"]),
+        (["--until", "2026-01-04"], ["aa22", "aa11"]),
+        (["--since", "2026-01-03", "--until", "1h"], ["bb33", "aa22"]),
         (["--reverse"], ["aa11", "aa22", "bb33", "cc44"]),
         (["--sort", "steps"], ["aa22", "cc44", "bb33", "aa11"]),
         (["--sort", "steps", "--reverse"], ["aa11", "bb33", "cc44", "aa22"]),

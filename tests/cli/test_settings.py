@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cli.main import run
-from cli.settings import mask
+from cli.settings import mask, settings
+from eventlog.kafka.address import KafkaAddress
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +96,7 @@ def test_paths_in_the_file_are_relative_to_it(config: Path, capsys: pytest.Captu
     [
         ("db = ", "not TOML"),
         ("\xff", "not TOML"),
-        ('host = "x"', "unknown setting 'host'; known ones are db, log, home, blobs"),
+        ('host = "x"', "unknown setting 'host'; known ones are db, log, home, blobs, keys"),
         ("db = 5", "db must be a text"),
         ('db = ""', "db must be a text"),
     ],
@@ -139,3 +140,38 @@ def test_secrets_are_masked(url: str, capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_url_without_secrets_is_shown_whole() -> None:
     url = "postgresql://user@host:5432/db?sslmode=require"
     assert mask(url) == url
+
+
+def test_options_of_kafka_stand_in_a_table_and_the_environment_goes_before(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text(
+        'log = "kafka://broker/events?client_id=me"\n[kafka]\nsecurity_protocol = "SSL"\nlinger_ms = 7\n'
+        'ssl_check_hostname = true\nsasl_plain_password = "hush-in-the-file"\n'
+    )
+    monkeypatch.setenv("TRAJLOG_KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
+    monkeypatch.setenv("TRAJLOG_KAFKA_SSL_PASSWORD", "hush-in-the-environment")
+    found = shown(capsys, "config", "--json")
+    told = {name: (setting["value"], setting["source"]) for name, setting in found.items() if name.startswith("kafka.")}
+    assert told == {
+        "kafka.security_protocol": ("SASL_SSL", "environment"),
+        "kafka.linger_ms": ("7", "file"),
+        "kafka.ssl_check_hostname": ("true", "file"),
+        "kafka.sasl_plain_password": ("***", "file"),
+        "kafka.ssl_password": ("***", "environment"),
+    }
+    assert run(["config"]) == 0
+    assert "hush" not in capsys.readouterr().out
+    chosen = settings()
+    assert chosen.log is not None
+    options = KafkaAddress.parse(chosen.log, chosen.kafka).options
+    assert (options["security_protocol"], options["linger_ms"], options["client_id"]) == ("SASL_SSL", "7", "me")
+    assert options["sasl_plain_password"] == "hush-in-the-file"
+
+
+@pytest.mark.parametrize("text", ['kafka = "x"\n', "[kafka]\nssl = ['a']\n", "[kafka.deep]\na = 1\n"])
+def test_a_wrong_kafka_table_is_refused(config: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    config.write_text(text)
+    assert run(["config"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "kafka" in line and str(config) in line

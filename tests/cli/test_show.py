@@ -6,13 +6,24 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.terminal import width
-from core.vocabulary.episode import EpisodeRetracted, ModelResponded, NoteAdded
+from core.vocabulary.contract import Finished, Verification
+from core.vocabulary.episode import (
+    EpisodeEnded,
+    EpisodeRetracted,
+    EpisodeStarted,
+    ModelResponded,
+    NoteAdded,
+    VerificationRecorded,
+)
 from eventlog.ledger import Ledger
 from eventlog.writer import Writer
 from tests.cli.logs import append, as_json, fill, printed, refused
@@ -154,38 +165,58 @@ def test_in_an_empty_log_there_is_no_last(database: Database, monkeypatch: pytes
     assert "no episode has failed" in refused(capsys, "show", "@last-failed")
 
 
-@pytest.mark.parametrize("json_lines", [True, False])
-def test_following_prints_events_as_they_come_until_interrupted(url: str, json_lines: bool) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "cli",
-        "show",
-        "bb33",
-        "--from",
-        "10",
-        "--follow",
-        *(["--json"] if json_lines else []),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TRAJLOG_DB": url})
-    assert process.stdout is not None
+@contextmanager
+def following(url: str, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", Callable[[], str]]]:
+    """`show --follow` in a process of its own, and what reads its next line."""
+    command = [sys.executable, "-m", "cli", "show", *arguments, "--follow"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TRAJLOG_DB": url}
+    )
+    assert process.stdout is not None and process.stderr is not None
     timer = threading.Timer(60, process.kill)
     timer.start()
     try:
-        first = [process.stdout.readline() for _ in range(1 if json_lines else 4)]
-        append(url, "episode/aa11", NoteAdded(text="elsewhere"))
-        append(url, "episode/bb33", NoteAdded(text="late"))
-        late = process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        yield process, process.stdout.readline
     finally:
         timer.cancel()
         process.kill()
+        process.wait()
         process.stdout.close()
+        process.stderr.close()
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_following_prints_events_as_they_come_until_interrupted(url: str, json_lines: bool) -> None:
+    append(url, "episode/dd55", EpisodeStarted(task="timer"))
+    with following(url, "dd55", *(["--json"] if json_lines else [])) as (process, line):
+        first = [line() for _ in range(1 if json_lines else 3)]
+        append(url, "episode/aa11", NoteAdded(text="elsewhere"))
+        append(url, "episode/dd55", NoteAdded(text="now"))
+        begun = time.monotonic()
+        late = line()
+        assert time.monotonic() - begun < 0.25
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr is not None and "Traceback" not in process.stderr.read()
     if json_lines:
-        assert [json.loads(line)["version"] for line in (*first, late)] == [10, 11]
+        assert [json.loads(text)["version"] for text in (*first, late)] == [1, 2]
     else:
-        assert late.split() == ["11", "note:", '"late"']
+        assert late.split() == ["2", "note:", '"now"']
+
+
+def test_following_ends_by_itself_after_the_episode_and_its_verdict(url: str) -> None:
+    append(url, "episode/dd55", EpisodeStarted(task="timer"))
+    with following(url, "dd55", "--raw") as (process, line):
+        assert "EpisodeStarted" in line()
+        append(url, "episode/dd55", EpisodeEnded(Finished(), {}))
+        assert "EpisodeEnded" in line()
+        time.sleep(1)
+        append(url, "episode/dd55", VerificationRecorded(Verification("fail"), "human"))
+        assert "VerificationRecorded" in line()
+        assert process.wait(10) == 0
+        assert process.stderr is not None and process.stderr.read() == "the episode has ended\n"
+    with following(url, "bb33") as (process, line):
+        assert process.wait(20) == 0, "an episode that ended before is no reason to wait"
 
 
 def test_on_a_terminal_no_line_is_wider_than_it(url: str) -> None:

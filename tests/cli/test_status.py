@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from eventlog.ledger import Ledger
+from eventlog.views import VIEWS
 from tests.cli.logs import as_json, fill, printed
 from tests.databases import Database
 
@@ -25,11 +26,14 @@ def test_status_says_where_everything_stands(
     assert found == {
         "position": 39,
         "sealed": 0,
-        "projections": [
-            {"name": "episode", "version": 1, "position": 0, "lag": 39},
-            {"name": "step", "version": 1, "position": 0, "lag": 39},
-        ],
+        "lag": 0,
+        "quarantined": 0,
+        "kafka": None,
+        "writers": None,
+        "partitions": [],
+        "projections": [{"name": view.name, "version": 1, "position": 0, "lag": 39} for view in VIEWS],
     }
     as_json(capsys, "ls")
-    assert [p["lag"] for p in as_json(capsys, "status")["projections"]] == [0, 0]
+    lags = {p["name"]: p["lag"] for p in as_json(capsys, "status")["projections"]}
+    assert (lags["episode"], lags["step"]) == (0, 39)
     assert "position  39" in printed(capsys, "status")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.codec import decode, encode
+from core.codec import decode, encode, envelope
 from core.errors import BadEvent, TrajlogError
 from core.event import Event
 from tests.core.strategies import events
@@ -20,6 +20,12 @@ GOOD = Event(
 @given(events)
 def test_decoding_what_was_encoded_gives_the_same_event(event: Event) -> None:
     assert decode(encode(event)) == event
+
+
+@given(events)
+def test_an_event_is_written_as_msgspec_writes_its_envelope(event: Event) -> None:
+    wire = encode(event)
+    assert wire == msgspec.json.encode(envelope(wire))
 
 
 @pytest.mark.parametrize("body", [b'{ "a" : 1.0,\n"a":1e0 }', b'{"t":"\\u00e9\\/\\u0000"}', '{"t":"é😀"}'.encode()])

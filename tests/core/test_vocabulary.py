@@ -167,13 +167,26 @@ def test_lists_and_verdicts_need_no_private_field() -> None:
 
 def test_only_what_is_written_today_is_stable() -> None:
     assert {name for name, entry in CATALOGUE.items() if entry["status"] == "stable"} == {
+        "DivergenceFound",
+        "EpisodeReexecuted",
         "EpisodeStarted",
         "MessageRecorded",
         "ModelResponded",
         "ActionSubmitted",
         "ActionDispatched",
         "FeedbackRecorded",
+        "FaultInjected",
+        "KeyRotated",
+        "LogRestored",
         "BudgetCharged",
+        "EvidenceRecorded",
+        "TaskDefined",
+        "PlanRecorded",
+        "AdmissionDecided",
+        "RolloutRequested",
+        "ReleaseBuilt",
+        "ReleaseApproved",
+        "ReleaseRejected",
         "EpisodeEnded",
         "VerificationRecorded",
         "NoteAdded",
@@ -181,6 +194,10 @@ def test_only_what_is_written_today_is_stable() -> None:
         "ImportStarted",
         "ImportEnded",
         "ImportRetracted",
+        "RecordDropped",
+        "RecordRetried",
+        "RecordsLost",
+        "TurnMarked",
     }
 
 

@@ -7,17 +7,17 @@ import pytest
 from eventlog.inmemory import InMemoryLog
 from eventlog.ledger import Ledger
 from eventlog.log import Log
-from eventlog.testing import LogContract
+from eventlog.testing import DirectLogContract
 
 
-class TestInMemoryLog(LogContract):
+class TestInMemoryLog(DirectLogContract):
     @pytest.fixture
     def log(self) -> Iterator[Log]:
         with InMemoryLog() as log:
             yield log
 
 
-class TestLedger(LogContract):
+class TestLedger(DirectLogContract):
     @pytest.fixture
     def log(self, ledger: Ledger) -> Log:
         return ledger

@@ -9,9 +9,11 @@ from psycopg import errors
 from eventlog import database, schema
 from eventlog.ledger import Ledger
 from eventlog.testing import an_event
+from eventlog.versions import tags
+from eventlog.versions.keys import Keys
 from tests.databases import Database, Databases
 
-COLUMN = {"event": "writer", "segment": "seal", "merkle": "root", "log": "created_at"}
+COLUMN = {"event": "writer", "segment": "seal", "merkle": "root", "log": "created_at", "tag": "why"}
 CHANGES = {
     "update": "UPDATE trajlog.{table} SET {column} = {column}",
     "delete": "DELETE FROM trajlog.{table}",
@@ -22,10 +24,10 @@ changes = pytest.mark.parametrize("change", list(CHANGES))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _written(database: Database) -> None:
+def _written(database: Database, tmp_path_factory: pytest.TempPathFactory) -> None:
     with database.ledger() as log:
         log.append_many([an_event("a") for _ in range(256)])
-        log.seal()
+        tags.create(log, Keys(tmp_path_factory.mktemp("keys")), "gold")
 
 
 def statement(table: str, change: str) -> str:

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -6,7 +6,7 @@ from core.errors import BadEvent, EventIdTaken, TrajlogError, WrongExpectedVersi
 from core.identity import uuid_text
 from eventlog.inmemory import InMemoryLog
 from eventlog.intake import append_lines
-from eventlog.log import Appended
+from eventlog.log import Accepted, Appended
 
 NOTE = b'{"stream": "episode/a", "type": "NoteAdded", "payload": {"text": "x"}}\n'
 ID = "0192d3c4-0000-7000-8000-000000000001"
@@ -19,7 +19,12 @@ def line(**fields: object) -> bytes:
 
 
 def take(log: InMemoryLog, chunks: Iterable[bytes]) -> list[list[Appended]]:
-    return list(append_lines(log, chunks))
+    return [_appended(answers) for answers in append_lines(log, chunks)]
+
+
+def _appended(answers: Sequence[Appended | Accepted]) -> list[Appended]:
+    assert all(isinstance(answer, Appended) for answer in answers)
+    return [answer for answer in answers if isinstance(answer, Appended)]
 
 
 def test_what_has_arrived_is_one_commit_and_answered_in_order() -> None:
@@ -47,7 +52,7 @@ def test_an_answer_does_not_wait_for_the_next_line() -> None:
             yield NOTE
 
     for n, answers in enumerate(append_lines(log, chunks())):
-        assert [answer.position for answer in answers] == [n + 1]
+        assert [answer.position for answer in _appended(answers)] == [n + 1]
         assert asked == list(range(n + 1))
 
 
@@ -103,7 +108,7 @@ def test_the_first_bad_line_is_named_and_what_came_before_it_stands(
     answered: list[Appended] = []
     with pytest.raises(kind, match=words):
         for answers in append_lines(log, [NOTE + b"\n" + bad + NOTE]):
-            answered += answers
+            answered += _appended(answers)
     assert [answer.version for answer in answered] == [1]
     assert log.head().position == 1
 

@@ -1,5 +1,6 @@
 """The ledger's own promises, beyond the contract: segments, durability, connections, errors."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -225,7 +226,7 @@ def test_a_commit_whose_answer_was_lost_is_found_again(
     assert ledger.head().position == 3
 
 
-@pytest.mark.parametrize("moment", ["_versions", "_move_heads"])
+@pytest.mark.parametrize("moment", ["versions_of", "_move_heads"])
 def test_an_interrupt_in_the_middle_of_a_commit_leaves_nothing_behind(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -290,6 +291,38 @@ def test_a_reader_that_stops_halfway_keeps_no_connection_busy(ledger: Ledger) ->
     assert rows(
         ledger, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
     ) == [(1,)]
+
+
+def test_a_forked_process_has_connections_of_its_own(ledger: Ledger) -> None:
+    ledger.append(an_event("a"))
+    ledger.head()
+    servers = [_server(ledger)]
+    pipes = []
+    for _ in range(2):
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                ledger.append(an_event("child"))
+                os.write(writing, str(_server(ledger)).encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        pipes.append((pid, reading))
+    ledger.append(an_event("a"))
+    for pid, reading in pipes:
+        with os.fdopen(reading) as file:
+            servers.append(int(file.read()))
+        os.waitpid(pid, 0)
+    assert len(set(servers)) == 3
+    assert (ledger.stream_head("a"), ledger.stream_head("child")) == (2, 2)
+    assert _server(ledger) == servers[0], "a child closed its parent's connection"
+
+
+def _server(ledger: Ledger) -> int:
+    """The process that serves the idle connection."""
+    with ledger.reader.borrow() as connection:
+        return connection.info.backend_pid
 
 
 # -- pages ------------------------------------------------------------------------------------------

@@ -51,6 +51,25 @@ def test_memory_holds_a_log_of_its_own() -> None:
         assert other.head().position == 0
 
 
-def test_another_address_to_append_to_is_refused() -> None:
-    with pytest.raises(UsageError, match="cannot append to"):
-        eventlog.open(log="kafka://host:9092/topic")
+def test_a_log_behind_kafka_is_read_without_a_broker(database: Database) -> None:
+    with eventlog.open(database.url) as direct:
+        direct.append(an_event("a"))
+        with eventlog.open(database.url, "kafka://127.0.0.1:9/nowhere", kafka={"client_id": "me"}) as log:
+            assert not log.direct
+            assert (log.log_id, log.head(), log.root()) == (direct.log_id, direct.head(), direct.root())
+            assert list(log.read("a")) == list(log.read_all()) == list(direct.read_all())
+
+
+@pytest.mark.parametrize(
+    ("db", "log", "words"),
+    [
+        (None, "http://host/topic", "not a Kafka address"),
+        (None, "kafka://host", "names no topic"),
+        ("memory://", "kafka://host/topic", "ends in Postgres"),
+    ],
+)
+def test_a_wrong_address_to_append_to_is_refused_before_anything_is_opened(
+    db: str | None, log: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        eventlog.open(db, log)

@@ -15,7 +15,7 @@ from core.vocabulary.episode import ActionSubmitted, EpisodeEnded, FeedbackRecor
 from eventlog.aio import AsyncLog
 from eventlog.blobs import BlobStore
 from eventlog.inmemory import InMemoryLog
-from eventlog.log import Appended
+from eventlog.log import Appended, Wait
 from eventlog.recorder import Recorder, record
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(30)
@@ -174,7 +174,7 @@ class Down(InMemoryLog):
 
     down = False
 
-    def append(self, event: Event) -> Appended:
+    def append(self, event: Event, *, wait: Wait = "persisted") -> Appended:
         if self.down:
             raise Unavailable("the database is down")
         return super().append(event)

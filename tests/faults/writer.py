@@ -134,8 +134,8 @@ class Writer:
 
     def stall_before_copy(self) -> None:
         """Stop in the transaction, with the lock held and nothing sent."""
-        real = module._versions
-        self._stall_once(lambda stall: patch.object(module, "_versions", _then(real, stall, calls=1)).start())
+        real = module.versions_of
+        self._stall_once(lambda stall: patch.object(module, "versions_of", _then(real, stall, calls=1)).start())
         self._large()
 
     def trickle(self) -> None:

@@ -13,8 +13,8 @@ from msgspec.json import encode
 
 from core.vocabulary.contract import Action, Finish, Finished, Observation, Point, ToolCall, Ui, UiOp, Viewport
 from core.vocabulary.episode import ActionSubmitted, EpisodeEnded, EpisodeStarted, FeedbackRecorded, ModelResponded
-from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
-from eventlog.interchange.android_control.screens import Screens
+from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Record
+from eventlog.interchange.android_control.screens import Screens, screens_of
 from eventlog.interchange.mapping import images
 from eventlog.interchange.mapping.extras import extended, raw
 from eventlog.interchange.mapping.messages import Fields
@@ -33,9 +33,6 @@ class AndroidControl(Importer):
     name: ClassVar[str] = "android-control"
     mapping: ClassVar[int] = 1
 
-    def __init__(self) -> None:
-        self._screens = Screens(None)
-
     def sniff(self, head: bytes, first: dict[str, Any] | None) -> Confidence:
         if first is None or not {"goal", "steps"} <= first.keys():
             return Confidence.NO
@@ -46,16 +43,12 @@ class AndroidControl(Importer):
                 return Confidence.LIKELY
         return Confidence.NO
 
-    def records(self, source: Source, reader: Reader) -> Iterator[Record | Rejected]:
-        self._screens = Screens(source.path.parent if source.path else None)
-        return super().records(source, reader)
-
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
         episode = Fields(record.data, record.where)
         for name in ("goal", "steps"):
             if name not in record.value:
                 raise episode.fault(f"{name} is missing: this is no AndroidControl episode")
-        yield _Episode(episode, context, self._screens).draft
+        yield _Episode(episode, context, screens_of(context.folder)).draft
 
 
 class _Episode:

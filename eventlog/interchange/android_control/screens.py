@@ -61,3 +61,9 @@ def _is(test: Callable[[], bool]) -> bool:
         return test()
     except (OSError, ValueError):
         return False
+
+
+@lru_cache(maxsize=16)
+def screens_of(folder: Path | None) -> Screens:
+    """The images under a folder; what was found there is remembered."""
+    return Screens(folder)

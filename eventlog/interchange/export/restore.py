@@ -18,7 +18,7 @@ from eventlog.interchange.export.carried import NESTED, Carried, Entry, again, d
 from eventlog.interchange.export.recorded import fields_of, of_draft
 from eventlog.interchange.whole import reference
 
-_ADDRESS = re.compile(rb"sha256:[0-9a-f]{64}")
+_REFERENCE = re.compile(rb'"address"\s*:\s*"(sha256:[0-9a-f]{64})"(?:\s*,\s*"size"\s*:\s*(\d+))?')
 _REFERENCES = {"FeedbackRecorded": "action", "VerificationRecorded": "supersedes", "NoteAdded": "target"}
 
 
@@ -36,12 +36,19 @@ def restored(
 def _keep_texts(plain: Sequence[EventDraft], carried: Carried, context: Context) -> None:
     """Store the texts that the carried events refer to: those that came along, and those that the file
     itself holds."""
-    wanted = set(_ADDRESS.findall(msgspec.json.encode(carried.events)))
-    for text in carried.blobs.values() if wanted else ():
+    entries = msgspec.json.encode(carried.events)
+    found = _REFERENCE.findall(entries)
+    if not found:
+        return
+    wanted = {address for address, _ in found}
+    for text in carried.blobs.values():
         _keep_text(text, wanted, context)
-    for event in plain if wanted else ():
-        for text in _texts([msgspec.json.decode(raw) for raw in of_draft(event).fields.values()]):
-            _keep_text(text, wanted, context)
+    least = min(int(size or 0) for _, size in found)
+    for event in plain:
+        body = vocabulary.body(event.payload)
+        if len(body) >= least:
+            for text in _texts(msgspec.json.decode(body)):
+                _keep_text(text, wanted, context)
 
 
 def _keep_text(text: str, wanted: set[bytes], context: Context) -> None:

@@ -179,7 +179,7 @@ class Stopped(InMemoryLog):
         super().__init__()
         self.left = after
 
-    def append_many(self, events: Any) -> Any:
+    def append_many(self, events: Any, **options: Any) -> Any:
         self.left -= 1
         if self.left == -1:
             raise KeyboardInterrupt

@@ -8,17 +8,19 @@ import psycopg
 import pytest
 
 from core.errors import Corrupt, SchemaMismatch
-from core.event import StoredEvent
 from eventlog.database import Connection, connect
 from eventlog.ledger import Ledger
-from eventlog.projection import Column, Projection, Row, batch, checkpoints, fold, runner, table
+from eventlog.projection import Column, Row, batch, checkpoints, runner
 from eventlog.projection.runner import catch_up
-from eventlog.views import reading, registered
+from eventlog.views import EPISODES, STEPS, reading
 from eventlog.views.episode import EPISODE
 from eventlog.views.step import STEP
 from eventlog.writer import Writer
 from tests.databases import Database
 from tests.eventlog import samples
+from tests.eventlog.projection.folds import Counter, fill, folded, rows
+
+FOLDS = (EPISODE, STEP)
 
 
 @pytest.fixture
@@ -32,68 +34,16 @@ def connection(log: Ledger) -> Iterator[Connection]:
         yield connection
 
 
-def fill(log: Ledger, *names: str, **options: Any) -> None:
-    for name in names:
-        log.append_many(samples.events(f"episode/{name}", samples.episode(**options)))
-
-
-def rows(connection: Connection, projection: Projection) -> list[Row]:
-    """The table's rows, times as µs."""
-    chosen = ", ".join(
-        f'(extract(epoch FROM "{c.name}") * 1000000)::bigint' if c.type == "timestamptz" else f'"{c.name}"'
-        for c in projection.columns
-    )
-    return sorted(connection.execute(f"SELECT {chosen} FROM {table(projection)}").fetchall(), key=repr)
-
-
-def folded(log: Ledger, projection: Projection) -> list[Row]:
-    return sorted(fold(projection, log.read_all()), key=repr)
-
-
-class Counter:
-    """A fold for tests: how many events a stream has. It fails at the types in `broken`."""
-
-    name = "counter"
-    version = 1
-    prefix = "episode/"
-    key = ("stream",)
-    columns: tuple[Column, ...] = (Column("stream"), Column("events", "bigint"), Column("last"))
-    indexes = ("events",)
-    broken: frozenset[str] = frozenset()
-
-    def __init__(self) -> None:
-        self.applied = 0
-
-    def initial(self, stream: str) -> list[Any]:
-        return [stream, 0, None]
-
-    def apply(self, state: list[Any], event: StoredEvent) -> list[Any]:
-        self.applied += 1
-        state[1] += 1
-        if event.type in self.broken:
-            raise RuntimeError("private text")
-        return [state[0], state[1], event.type]
-
-    def rows(self, state: list[Any], after: int) -> Iterable[Row]:
-        yield tuple(state)
-
-    def dump(self, state: list[Any]) -> bytes:
-        return repr(state).encode()
-
-    def load(self, data: bytes) -> Any:
-        return eval(data)
-
-
 def test_the_tables_hold_what_folding_everything_gives(log: Ledger, connection: Connection) -> None:
     fill(log, "a", "b", verdict="fail")
     fill(log, "c", verdict="pass")
-    assert catch_up(log, connection, registered()) == log.head().position
-    for projection in registered():
+    assert catch_up(log, connection, FOLDS) == log.head().position
+    for projection in FOLDS:
         assert rows(connection, projection) == folded(log, projection)
 
 
 def test_an_empty_log_has_empty_tables(log: Ledger, connection: Connection) -> None:
-    assert catch_up(log, connection, registered()) == 0
+    assert catch_up(log, connection, FOLDS) == 0
     assert rows(connection, EPISODE) == []
 
 
@@ -106,8 +56,8 @@ def test_many_batches_give_what_one_gives(
     for turn in zip(*streams, strict=True):
         log.append_many(turn)
     monkeypatch.setattr(runner, "BATCH", size)
-    catch_up(log, connection, registered())
-    for projection in registered():
+    catch_up(log, connection, FOLDS)
+    for projection in FOLDS:
         assert rows(connection, projection) == folded(log, projection)
 
 
@@ -118,7 +68,7 @@ def test_a_batch_ends_early_where_payloads_are_large(
     monkeypatch.setattr(runner, "BATCH_BYTES", 100)
     monkeypatch.setattr(runner, "_CHUNK", 5)
     seen: list[tuple[int, int]] = []
-    catch_up(log, connection, registered(), progress=lambda done, total: seen.append((done, total)))
+    catch_up(log, connection, FOLDS, progress=lambda done, total: seen.append((done, total)))
     assert len(seen) == 8
     assert seen[-1] == (40, 40)
     assert rows(connection, STEP) == folded(log, STEP)
@@ -129,16 +79,16 @@ def test_what_is_appended_later_is_folded_on_top(log: Ledger, connection: Connec
     events = samples.events("episode/a", payloads)
     for event in events:
         log.append(event)
-        catch_up(log, connection, registered())
+        catch_up(log, connection, FOLDS)
         assert rows(connection, STEP) == folded(log, STEP)
     assert rows(connection, EPISODE) == folded(log, EPISODE)
 
 
 def test_one_query_says_that_all_is_folded(log: Ledger, connection: Connection) -> None:
     fill(log, "a")
-    assert [(p.made, p.lag) for p in checkpoints(connection, registered())] == [(False, 10), (False, 10)]
-    catch_up(log, connection, registered())
-    assert [p.covers(10) for p in checkpoints(connection, registered())] == [True, True]
+    assert [(p.made, p.lag) for p in checkpoints(connection, FOLDS)] == [(False, 10), (False, 10)]
+    catch_up(log, connection, FOLDS)
+    assert [p.covers(10) for p in checkpoints(connection, FOLDS)] == [True, True]
 
 
 def test_a_process_killed_in_a_batch_leaves_the_one_before(
@@ -158,12 +108,12 @@ def test_a_process_killed_in_a_batch_leaves_the_one_before(
 
     monkeypatch.setattr(batch.Batch, "write", dying)
     with pytest.raises(psycopg.OperationalError):
-        catch_up(log, connection, registered())
+        catch_up(log, connection, FOLDS)
     monkeypatch.setattr(batch.Batch, "write", original)
     with connect(log.url) as again:
-        assert [p.position for p in checkpoints(again, registered())] == [15, 15]
-        catch_up(log, again, registered())
-        for projection in registered():
+        assert [p.position for p in checkpoints(again, FOLDS)] == [15, 15]
+        catch_up(log, again, FOLDS)
+        for projection in FOLDS:
             assert rows(again, projection) == folded(log, projection)
 
 
@@ -201,7 +151,7 @@ def test_catching_up_at_once_goes_on_where_the_other_ended(log: Ledger, monkeypa
     def work() -> None:
         try:
             with connect(log.url) as own:
-                catch_up(log, own, registered())
+                catch_up(log, own, FOLDS)
         except BaseException as error:
             failures.append(error)
 
@@ -212,7 +162,7 @@ def test_catching_up_at_once_goes_on_where_the_other_ended(log: Ledger, monkeypa
         thread.join()
     assert failures == []
     with connect(log.url) as own:
-        for projection in registered():
+        for projection in FOLDS:
             assert rows(own, projection) == folded(log, projection)
 
 
@@ -224,9 +174,9 @@ def test_a_fold_that_raises_parks_its_stream_and_the_rest_goes_on(log: Ledger, c
     counter.broken = frozenset({"VerificationRecorded"})
     catch_up(log, connection, [counter])
     assert rows(connection, counter) == [
-        ("episode/a", 9, "EpisodeEnded"),
-        ("episode/b", 9, "EpisodeEnded"),
-        ("episode/c", 9, "EpisodeEnded"),
+        ("a", 9, "EpisodeEnded"),
+        ("b", 9, "EpisodeEnded"),
+        ("c", 9, "EpisodeEnded"),
     ]
     parked = connection.execute("SELECT * FROM trajlog.parked").fetchall()
     assert parked == [("counter", 1, "episode/b", 19, "RuntimeError in VerificationRecorded at version 10")]
@@ -246,22 +196,57 @@ def test_a_stream_is_parked_with_the_rows_of_what_was_folded_before(log: Ledger,
     log.append_many(events[5:])
     counter.broken = frozenset({"EpisodeEnded"})
     catch_up(log, connection, [counter])
-    assert rows(connection, counter) == [("episode/a", 8, "FeedbackRecorded")]
+    assert rows(connection, counter) == [("a", 8, "FeedbackRecorded")]
 
 
 def test_a_malformed_payload_parks_its_episode_alone(log: Ledger, connection: Connection) -> None:
     fill(log, "a", "b")
     log.append(Writer("w").raw("episode/a", "ModelResponded", b'{"step":"secret"}'))
     notes: list[str] = []
-    with reading(log, note=notes.append):
+    with reading(log, (EPISODES, STEPS), note=notes.append):
         pass
     reasons = [reason for (reason,) in connection.execute("SELECT reason FROM trajlog.parked")]
     assert reasons == ["ValidationError in ModelResponded at version 11 - at `$.step`"] * 2
     assert notes == [
-        f"{name}: 1 stream stops at an event that cannot be folded (table trajlog.parked)"
+        f"{name}: 1 stream stops at an event that cannot be folded (trajlog project parked)"
         for name in ("episode", "step")
     ]
     assert {row[0]: row[11] for row in rows(connection, EPISODE)} == {"a": 10, "b": 10}
+
+
+class Uncertain(Counter):
+    """A fold that cannot begin with one of the streams."""
+
+    def initial(self, stream: str) -> list[Any]:
+        if stream == "episode/b":
+            raise LookupError(stream)
+        return super().initial(stream)
+
+
+def test_a_fold_that_cannot_begin_parks_the_stream(log: Ledger, connection: Connection) -> None:
+    fill(log, *"abc")
+    catch_up(log, connection, [Uncertain()])
+    assert [row[0] for row in rows(connection, Uncertain())] == ["a", "c"]
+    assert [row[2:] for row in connection.execute("SELECT * FROM trajlog.parked")] == [
+        ("episode/b", 11, "LookupError in EpisodeStarted at version 1")
+    ]
+    fill(log, "b")
+    catch_up(log, connection, [Uncertain()])
+
+
+class Forgetful(Counter):
+    """A fold that cannot read what it put away."""
+
+    def load(self, data: bytes) -> Any:
+        raise ValueError("private text")
+
+
+def test_a_state_of_another_fold_is_one_clear_line(log: Ledger, connection: Connection) -> None:
+    fill(log, "a")
+    catch_up(log, connection, [Counter()])
+    fill(log, "a")
+    with pytest.raises(SchemaMismatch, match=r"counter v1: what it kept of episode/a cannot be read.*new version"):
+        catch_up(log, connection, [Forgetful()])
 
 
 class Unwritable(Counter):
@@ -286,34 +271,34 @@ def test_a_row_that_cannot_be_made_or_stored_parks_its_stream_alone(
 ) -> None:
     fill(log, *"abc")
     catch_up(log, connection, [projection])
-    assert [row[0] for row in rows(connection, projection)] == ["episode/a", "episode/c"]
+    assert [row[0] for row in rows(connection, projection)] == ["a", "c"]
     assert [row[2:4] for row in connection.execute("SELECT * FROM trajlog.parked")] == [("episode/b", 20)]
 
 
 def test_a_nul_in_a_text_is_written_out(log: Ledger, connection: Connection) -> None:
     fill(log, "a", task="a\0b")
-    catch_up(log, connection, registered())
+    catch_up(log, connection, FOLDS)
     assert [row[1] for row in rows(connection, EPISODE)] == ["a␀b"]
 
 
 def test_a_log_cut_and_written_again_is_refused(log: Ledger, connection: Connection, database: Database) -> None:
     fill(log, "a", "b")
-    catch_up(log, connection, registered())
+    catch_up(log, connection, FOLDS)
     with database.tampering() as owner:
         owner.execute("UPDATE trajlog.segment SET seal = sha256('other') WHERE last_position = 20")
-    with pytest.raises(Corrupt, match=r"episode v1.*position 20.*DELETE FROM trajlog.projection"):
-        catch_up(log, connection, registered())
+    with pytest.raises(Corrupt, match=r"episode v1.*position 20.*trajlog project rebuild episode"):
+        catch_up(log, connection, FOLDS)
     connection.execute("DELETE FROM trajlog.projection")
-    catch_up(log, connection, registered())
+    catch_up(log, connection, FOLDS)
     assert rows(connection, EPISODE) == folded(log, EPISODE)
 
 
 def test_a_log_shorter_than_what_was_folded_is_refused(log: Ledger, connection: Connection) -> None:
     fill(log, "a")
-    catch_up(log, connection, registered())
+    catch_up(log, connection, FOLDS)
     connection.execute("UPDATE trajlog.projection SET position = 11")
     with pytest.raises(Corrupt):
-        catch_up(log, connection, registered())
+        catch_up(log, connection, FOLDS)
 
 
 class Wider(Counter):

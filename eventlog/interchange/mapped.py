@@ -1,0 +1,154 @@
+"""What a record becomes: whole episodes, packed, with the bytes that they refer to.
+
+It follows from the record and the job alone, so any process may do it.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from core.errors import BadEvent, BadRecord
+from core.event import Event
+from core.identity import uuid_text
+from core.vocabulary import BlobRef
+from core.vocabulary.base import Split
+from core.vocabulary.episode import EpisodeEnded, Origin
+from eventlog.interchange import Context, EpisodeDraft, Importer, Record
+from eventlog.interchange.identity import Identity
+from eventlog.large import body
+from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, BatchTooLarge
+from eventlog.pack import Packed, pack
+
+WRITER = "import"
+
+
+class Keep(Protocol):
+    """Takes bytes to be stored; a media type that is given is known, not guessed."""
+
+    def __call__(self, data: bytes, media_type: str | None = None, /) -> BlobRef: ...
+
+
+class Job(NamedTuple):
+    """An import, as far as its episodes depend on it."""
+
+    importer: Importer
+    import_id: str
+    split: Split
+    strict: bool
+    folder: Path | None
+
+
+class Digested(NamedTuple):
+    """A record and the SHA-256 of its bytes, which the ids of its episodes follow from."""
+
+    record: Record
+    digest: bytes
+
+    @classmethod
+    def of(cls, record: Record) -> "Digested":
+        return cls(record, sha256(record.data).digest())
+
+
+class Episode(NamedTuple):
+    """An episode of a record. `events` are kept only for a log that does not take packed ones."""
+
+    stream: str
+    packed: Packed
+    events: list[Event]
+
+
+class Mapped(NamedTuple):
+    """What a record became, or the `fault` for which it is refused. `present`: episodes left out."""
+
+    episodes: list[Episode]
+    present: int
+    unmapped: Counter[str]
+    fault: str | None = None
+
+
+class Desk(NamedTuple):
+    """What mapping asks of its surroundings: where bytes are kept, whether a blob is stored, and the
+    generation of a record's nth episode, None if it is to be left out."""
+
+    keep: Keep
+    has: Callable[[str], bool]
+    generation: Callable[[bytes, int], int | None]
+
+
+def identity(job: Job, digest: bytes, ordinal: int, generation: int = 1) -> Identity:
+    """The identity of a record's nth episode."""
+    return Identity(job.importer.name, job.importer.mapping, generation, digest, ordinal)
+
+
+def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) -> Mapped:
+    """Turn a record into episodes, all of them or none; `events` asks for these too."""
+    record, digest = digested
+    episodes: list[Episode] = []
+    unmapped: Counter[str] = Counter()
+    present = 0
+
+    def named(ordinal: int) -> str:
+        generation = desk.generation(digest, ordinal) or 1
+        return identity(job, digest, ordinal, generation).stream.removeprefix("episode/")
+
+    context = Context(
+        record.where, job.split, desk.keep, has=desk.has, folder=job.folder, strict=job.strict, episode=named
+    )
+    try:
+        for ordinal, draft in enumerate(job.importer.episodes(record, context)):
+            generation = desk.generation(digest, ordinal)
+            if generation is None:
+                present += 1
+                continue
+            made = _events(job, draft, identity(job, digest, ordinal, generation), record, desk.keep)
+            episodes.append(Episode(made[0].stream, _packed(made), made if events else []))
+            unmapped += draft.unmapped
+    except (BadRecord, BadEvent) as error:
+        return Mapped([], 0, Counter(), error.what)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        return Mapped([], 0, Counter(), f"the importer of {job.importer.name} cannot read it: {error!r}")
+    return Mapped(episodes, present, unmapped)
+
+
+def _events(job: Job, draft: EpisodeDraft, identity: Identity, record: Record, keep: Keep) -> list[Event]:
+    importer, stream, run = job.importer, identity.stream, identity.run
+    kept = keep(record.data, "application/json")
+    origin = Origin(importer.name, importer.mapping, identity.generation, job.import_id, record.where, kept)
+    split = job.split if draft.started.split == "train" else draft.started.split
+    started = replace(draft.started, origin=origin, split=split)
+    events = []
+    for seq, (payload, occurred_at, actor, conversation) in enumerate(draft.events, 1):
+        payload = started if seq == 1 else payload
+        if isinstance(payload, EpisodeEnded) and not payload.runs:
+            payload = replace(payload, runs={uuid_text(run): seq})
+        events.append(
+            Event(
+                event_id=identity.event(b"%d" % seq),
+                stream=stream,
+                writer=WRITER,
+                run=run,
+                seq=seq,
+                type=type(payload).__name__,
+                schema=payload.schema_number,
+                body=body(payload, keep),
+                occurred_at=occurred_at,
+                actor=actor,
+                conversation=conversation,
+                expected_version=0 if seq == 1 else None,
+            )
+        )
+    return events
+
+
+def _packed(events: list[Event]) -> Packed:
+    """The episode as rows; BadRecord if it is more than a commit holds."""
+    with suppress(BatchTooLarge):
+        packed = pack(events)
+        if len(events) < MAX_BATCH_EVENTS and len(packed.rows) < MAX_BATCH_BYTES // 2:
+            return packed
+    raise BadRecord(f"an episode of {len(events):,} events is more than one commit holds")

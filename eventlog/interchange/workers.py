@@ -1,0 +1,147 @@
+"""Maps records in other processes, beside this one, which reads, commits and maps what they leave.
+
+A worker has neither the log nor the blob store: it takes every record for new. What it would have to
+ask for, it leaves to the process that has both.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import NamedTuple, Self, get_args
+
+import msgspec
+
+from core.vocabulary import BlobRef
+from core.vocabulary.base import Split
+from eventlog.blobs.media_type import sniff
+from eventlog.interchange import Record
+from eventlog.interchange.mapped import Desk, Digested, Job, Mapped, mapped
+
+MOST = 3
+"""More would wait for this process."""
+
+
+class Answer(NamedTuple):
+    """What a record became, and the bytes to store for it besides its own."""
+
+    mapped: Mapped
+    blobs: list[bytes]
+
+
+class _Sent(NamedTuple):
+    """A record on its way: what its bytes say is read again where it arrives."""
+
+    where: str
+    data: bytes
+    read: bool
+    offset: int
+    digest: bytes
+
+
+class _Elsewhere(Exception):
+    """The mapping needs what a worker has not."""
+
+
+def count() -> int:
+    """How many workers this machine has cores for."""
+    return min(MOST, len(os.sched_getaffinity(0)) - 1)
+
+
+class Workers:
+    """So many processes, started when there is work. They end with the block."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool: ProcessPoolExecutor | None = None
+        self._waiting: list[Future[list[Answer | None]]] = []
+
+    def submit(self, job: Job, records: Sequence[Digested]) -> "Future[list[Answer | None]] | None":
+        """Have the records mapped: an answer each, in order, None where it was left. None if the workers
+        have enough to do, or are no more."""
+        self._waiting = [future for future in self._waiting if not future.done()]
+        if len(self._waiting) >= 2 * self._count:
+            return None
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context("spawn"), _begin)
+        sent = [_Sent(r.where, r.data, bool(r.value), r.offset, digest) for r, digest in records]
+        try:
+            with _uninterrupted():
+                future = self._pool.submit(_map, job, sent)
+        except BrokenProcessPool:
+            self._count = 0
+            return None
+        self._waiting.append(future)
+        return future
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def answers(future: "Future[list[Answer | None]]", number: int) -> list[Answer | None]:
+    """The answers, once they are there; of a worker that was killed, none."""
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return [None] * number
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Processes that are started here never see Ctrl-C: the one that sends them work decides."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _map(job: Job, records: list[_Sent]) -> list[Answer | None]:
+    known = {split: split for split in get_args(Split)}
+    job = job._replace(split=known[job.split])  # msgspec leaves a default out that is the very same object
+    return [_answer(job, sent) for sent in records]
+
+
+def _answer(job: Job, sent: _Sent) -> Answer | None:
+    value = msgspec.json.decode(sent.data) if sent.read else {}
+    digested = Digested(Record(sent.where, sent.data, value, sent.offset), sent.digest)
+    blobs: dict[str, bytes] = {}
+    try:
+        made = mapped(job, digested, Desk(_keeping(blobs), _elsewhere, lambda _, __: 1))
+    except _Elsewhere:
+        return None
+    blobs.pop(f"sha256:{sent.digest.hex()}", None)
+    return Answer(made, list(blobs.values()))
+
+
+def _keeping(blobs: dict[str, bytes]) -> Callable[..., BlobRef]:
+    def keep(data: bytes, media_type: str | None = None) -> BlobRef:
+        address = f"sha256:{sha256(data).hexdigest()}"
+        blobs[address] = data
+        return BlobRef(address, len(data), media_type or sniff(data))
+
+    return keep
+
+
+def _elsewhere(_: str) -> bool:
+    raise _Elsewhere

@@ -1,0 +1,112 @@
+"""Arrow shards that come out the same, byte for byte, wherever and whenever they are written.
+
+The schema is declared, its metadata empty; a record batch has `CHUNK` rows and a shard `SHARD` of them, but
+for the last; a column is one run of memory with nothing between its values, nulls are zero, and nothing is
+compressed. The files are Arrow streams: `datasets.Dataset.from_file` and `pyarrow.ipc.open_stream` read them.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from learners.releases.manifest import File
+
+CHUNK: Final = 256
+SHARD: Final = 4096
+
+
+def column(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Python values as an array: lists for lists, tuples for structs."""
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        offsets, items, total, nulls = [0], [], 0, False
+        for value in values:
+            if value is None:
+                nulls = True
+            else:
+                items += value
+                total += len(value)
+            offsets.append(total)
+        if nulls:
+            return _with_nulls(values, offsets, items, type_)
+        made = pa.ListArray if pa.types.is_list(type_) else pa.LargeListArray
+        width = pa.int32() if pa.types.is_list(type_) else pa.int64()
+        return made.from_arrays(pa.array(offsets, width), column(items, type_.value_type), type=type_)
+    if pa.types.is_struct(type_):
+        parts = zip(*values, strict=True) if values else [()] * type_.num_fields
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        children = [column(part, field.type) for part, field in zip(parts, fields, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=fields)
+    return pa.array(values, type_)
+
+
+def _with_nulls(values: Sequence[Any], offsets: list[int], items: list[Any], type_: pa.DataType) -> pa.Array:
+    made = pa.ListArray if pa.types.is_list(type_) else pa.LargeListArray
+    width = pa.int32() if pa.types.is_list(type_) else pa.int64()
+    mask = pa.array([value is None for value in values], pa.bool_())
+    return made.from_arrays(pa.array(offsets, width), column(items, type_.value_type), type=type_, mask=mask)
+
+
+def batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a record batch."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [column(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Pieces of batches as one batch, in memory of its own, as if its rows had been written at once."""
+    schema = pieces[0].schema
+    if len(pieces) == 1:
+        pieces = [*pieces, pieces[0].slice(0, 0)]
+    return pa.RecordBatch.from_arrays(
+        [pa.concat_arrays([piece.column(i) for piece in pieces]) for i in range(len(schema))], schema=schema
+    )
+
+
+class Written:
+    """A file being written: what went into it."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        self.rows = 0
+        self.bytes = 0
+        self._hash = sha256()
+        self._file = path.open("wb")
+        self._sink = pa.PythonFile(self, mode="w")
+        self._writer = pa.ipc.new_stream(self._sink, schema, options=pa.ipc.IpcWriteOptions(allow_64bit=False))
+
+    closed = False
+
+    def write(self, data: Any) -> int:
+        """What Arrow writes to."""
+        self._hash.update(data)
+        self._file.write(data)
+        self.bytes += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def add(self, made: pa.RecordBatch) -> None:
+        self._writer.write_batch(made)
+        self.rows += made.num_rows
+
+    def close(self) -> File:
+        """End the file durably."""
+        import os
+
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return File(self._hash.hexdigest(), self.bytes, self.rows)
+
+
+def batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """A file's batches, of memory that is mapped."""
+    with pa.memory_map(str(path)) as source:
+        yield from pa.ipc.open_stream(source)
