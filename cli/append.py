@@ -46,8 +46,8 @@ def append(
         try:
             for answers in append_lines(log, _chunks(), _unknown, wait=wait):
                 for answer in answers:
+                    answered += 1  # first: who reads the line may interrupt at once
                     print_json(_json(answer))
-                answered += len(answers)
                 sys.stdout.flush()
         except KeyboardInterrupt:
             lines = "1 line was" if answered == 1 else f"{answered:,} lines were"

@@ -378,7 +378,7 @@ class ClientContract:
             assert first.assigned()[0] > both[0]
 
     def test_polls_that_do_not_wait_join_a_group_too(self, client: Client) -> None:
-        for _ in range(3):
+        for _ in range(6):
             group = f"contract-{uuid.uuid4()}"
             with closing(client.consumer(group)) as first, closing(client.consumer(group)) as second:
 

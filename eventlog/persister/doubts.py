@@ -53,7 +53,8 @@ def of_topic(source: Source, name: str, topic: Topic | None) -> Doubt | None:
             "repartitioned",
             f"topic {name!r} has {topic.partitions} partitions, the log was fed from {source.partitions}: keys lie "
             "elsewhere now, and a stream would lose its order",
-            "make a topic with as many as you need and move the log there once this one is taken: trajlog kafka accept",
+            "make another topic, copy into it what was not taken yet (the old partitions first), and move the log "
+            "there: trajlog kafka accept",
         )
     return None
 
