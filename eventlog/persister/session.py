@@ -66,6 +66,7 @@ class Session:
         self._intake = Intake(source.partitions)
         self._ownership = Ownership(store, self._consumer, source, self._intake, voice, metrics)
         self._generation = -1
+        self._connections = store.connections
         self._paused = False
         self._reread = self._suspect = False
         self._drain_until: float | None = None
@@ -80,8 +81,8 @@ class Session:
         while not self._stop.is_set():
             if self._consumer.assigned()[0] != self._generation:
                 self._reassign()
-            elif self._suspect:
-                self._suspect = False
+            elif self._suspect or self._connections != self._store.connections:
+                self._suspect, self._connections = False, self._store.connections
                 self._ownership.adopt(self._consumer.assigned()[1])
             self._ownership.take_up()
             if not self._intake.due:

@@ -62,6 +62,8 @@ class Store:
         self._away = away
         self._connection: database.Connection | None = None
         self._identity: Identity | None = None
+        self.connections = 0
+        """How many were made: after each, the cursors may be older ones, of a copy brought back in place."""
 
     def identity(self) -> Identity:
         """Asked once; should it ever change, `run` raises `Replaced`."""
@@ -103,6 +105,10 @@ class Store:
                 if not self._rest(pause):
                     raise Stopped from error
                 pause = min(pause * 2, LONGEST_PAUSE_S)
+            except Exception:
+                if away and self._connection is not None:  # it is the work that says no
+                    self._away(None)
+                raise
 
     def close(self) -> None:
         """Close the connection; the next `run` makes another."""
@@ -129,6 +135,7 @@ class Store:
         if self._identity not in (None, identity):
             raise Replaced
         self._identity = identity
+        self.connections += 1
         return connection
 
 
