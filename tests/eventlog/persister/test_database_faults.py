@@ -5,6 +5,7 @@ import time
 from contextlib import closing
 
 import psycopg
+import pytest
 from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
@@ -117,11 +118,12 @@ def test_a_group_that_is_ahead_of_a_restored_ledger_makes_nothing_skip(bench: Wo
         assert worker.metrics.events == 20
 
 
+@pytest.mark.parametrize("later", [10, 0], ids=["more comes", "nothing more comes"])
 def test_a_ledger_that_is_replaced_by_an_older_copy_under_a_running_worker(
-    bench: Workbench, databases: Databases
+    bench: Workbench, databases: Databases, later: int
 ) -> None:
-    """The cursor stands before what the worker holds in its hands."""
-    events = [an_event("episode/a") for _ in range(30)]
+    """The cursor stands before what the worker holds in its hands, and before where it reads."""
+    events = [an_event("episode/a") for _ in range(20 + later)]
     bench.send(events[:10])
     with bench.running() as worker:
         bench.drained(worker)
