@@ -236,7 +236,9 @@ class _Import:
     def _sent(self, job: Job, records: list[Digested], size: int) -> Future[list[Answer | None]] | None:
         """Give the workers a chunk, if they want it, and if it may be taken for new as a whole."""
         worthwhile = size >= WORTH and job.importer.name in FORMATS and isinstance(self.log, Ledger)
-        if not worthwhile or any(self.presence.import_of(identity(job, digest, 0).stream) for _, digest in records):
+        if not (worthwhile and self.workers.free) or any(
+            self.presence.import_of(identity(job, digest, 0).stream) for _, digest in records
+        ):
             return None
         return self.workers.submit(job, records)
 

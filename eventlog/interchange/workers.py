@@ -61,11 +61,16 @@ class Workers:
         self._pool: ProcessPoolExecutor | None = None
         self._waiting: list[Future[list[Answer | None]]] = []
 
+    @property
+    def free(self) -> bool:
+        """Whether there are any, and they have not enough to do."""
+        self._waiting = [future for future in self._waiting if not future.done()]
+        return len(self._waiting) < 2 * self._count
+
     def submit(self, job: Job, records: Sequence[Digested]) -> "Future[list[Answer | None]] | None":
         """Have the records mapped: an answer each, in order, None where it was left. None if the workers
-        have enough to do, or are no more."""
-        self._waiting = [future for future in self._waiting if not future.done()]
-        if len(self._waiting) >= 2 * self._count:
+        are not `free`."""
+        if not self.free:
             return None
         if self._pool is None:
             self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context("spawn"), _begin)
