@@ -1,4 +1,4 @@
-"""The options that choose episodes: the same wherever episodes are listed or taken from a list."""
+"""The options that choose and order: the same wherever episodes are listed or taken from a list."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +23,8 @@ AsOf = Annotated[
     typer.Option("--as-of", metavar="TAG|POSITION|TIME", help="As the log was then: at a tag, a position or a time."),
 ]
 Retracted = Annotated[bool, typer.Option("--retracted", help="Retracted ones too.")]
+Reverse = Annotated[bool, typer.Option("--reverse", help="In the opposite order.")]
+Limit = Annotated[int, typer.Option(min=0, help="At most so many; 0 is all.")]
 
 
 def filters(

@@ -8,7 +8,6 @@ from cli import filters as options
 from cli.frame import Json, command
 from cli.output import note, print_json_array, print_table
 from cli.settings import settings
-from cli.summary import Limit, Reverse
 
 _NAMES = ("group", "task", "policy", "split")
 _COLUMNS = (*_NAMES, "rollouts", "passed", "failed", "undecided", "pass_rate", "steps", "tokens")
@@ -29,8 +28,8 @@ def groups(
     sort: Annotated[
         str, typer.Option(help="By task, group or rate, rollouts, steps, tokens, latest (largest first).")
     ] = "task",
-    reverse: Reverse = False,
-    limit: Limit = 50,
+    reverse: options.Reverse = False,
+    limit: options.Limit = 50,
     as_of: options.AsOf = None,
     json: Json = False,
 ) -> None:

@@ -38,8 +38,8 @@ def ls(
             " policy or tool."
         ),
     ] = "position",
-    reverse: Annotated[bool, typer.Option("--reverse", help="In the opposite order.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="At most so many; 0 is all.")] = 50,
+    reverse: options.Reverse = False,
+    limit: options.Limit = 50,
     after: Annotated[
         str | None, typer.Option(metavar="EPISODE", help="The next page: those after this episode.")
     ] = None,

@@ -6,7 +6,7 @@ import typer
 
 from cli import filters as options
 from cli.frame import Json, command
-from cli.summary import Limit, Reverse, summarise
+from cli.summary import summarise
 
 _COLUMNS = (
     "policy",
@@ -39,8 +39,8 @@ def policies(
     sort: Annotated[
         str, typer.Option(help="By policy, rate or steps, tokens, episodes, failed, latest (largest first).")
     ] = "policy",
-    reverse: Reverse = False,
-    limit: Limit = 50,
+    reverse: options.Reverse = False,
+    limit: options.Limit = 50,
     as_of: options.AsOf = None,
     json: Json = False,
 ) -> None:

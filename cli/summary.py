@@ -1,18 +1,13 @@
-"""What `trajlog tasks`, `tools` and `policies` share: options, and rows as they are printed."""
+"""What `trajlog tasks`, `tools` and `policies` share: rows as they are chosen and printed."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from cli.output import note, print_json_array, print_table
 from cli.settings import settings
 
 if TYPE_CHECKING:
     from eventlog.views.summaries import Kind
-
-Reverse = Annotated[bool, typer.Option("--reverse", help="In the opposite order.")]
-Limit = Annotated[int, typer.Option(min=0, help="At most so many; 0 is all.")]
 
 
 def summarise(

@@ -6,7 +6,7 @@ import typer
 
 from cli import filters as options
 from cli.frame import Json, command
-from cli.summary import Limit, Reverse, summarise
+from cli.summary import summarise
 
 _COLUMNS = (
     "task",
@@ -41,8 +41,8 @@ def tasks(
     sort: Annotated[
         str, typer.Option(help="By task, rate or steps, tokens, episodes, failed, mixed, latest (largest first).")
     ] = "task",
-    reverse: Reverse = False,
-    limit: Limit = 50,
+    reverse: options.Reverse = False,
+    limit: options.Limit = 50,
     as_of: options.AsOf = None,
     json: Json = False,
 ) -> None:

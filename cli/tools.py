@@ -6,7 +6,7 @@ import typer
 
 from cli import filters as options
 from cli.frame import Json, command
-from cli.summary import Limit, Reverse, summarise
+from cli.summary import summarise
 
 _COLUMNS = (
     "tool",
@@ -36,8 +36,8 @@ def tools(
     since: options.Since = None,
     until: options.Until = None,
     sort: Annotated[str, typer.Option(help="By calls, errors, rate, mean or p95 (largest first), or tool.")] = "calls",
-    reverse: Reverse = False,
-    limit: Limit = 50,
+    reverse: options.Reverse = False,
+    limit: options.Limit = 50,
     as_of: options.AsOf = None,
     json: Json = False,
 ) -> None:
