@@ -53,43 +53,64 @@ def count() -> int:
     return min(MOST, len(os.sched_getaffinity(0)) - 1)
 
 
+class _Worker:
+    """A process, started when there is work, and what it was given.
+
+    A pool of its own: a pool of several that starts one while another dies waits for it for ever
+    (seen with Python 3.11).
+    """
+
+    def __init__(self) -> None:
+        self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
+        self._given: list[Future[list[Answer | None]]] = []
+
+    def waiting(self) -> int:
+        """How many jobs it has before it."""
+        self._given = [future for future in self._given if not future.done()]
+        return len(self._given)
+
+    def submit(self, job: Job, sent: list[_Sent]) -> "Future[list[Answer | None]]":
+        with _uninterrupted():
+            future = self._pool.submit(_map, job, sent)
+        self._given.append(future)
+        return future
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
 class Workers:
     """So many processes, started when there is work. They end with the block."""
 
     def __init__(self, count: int) -> None:
-        self._count = count
-        self._pool: ProcessPoolExecutor | None = None
-        self._waiting: list[Future[list[Answer | None]]] = []
+        self._workers = [_Worker() for _ in range(count)]
+        self._dead: list[_Worker] = []
 
     @property
     def free(self) -> bool:
-        """Whether there are any, and they have not enough to do."""
-        self._waiting = [future for future in self._waiting if not future.done()]
-        return len(self._waiting) < 2 * self._count
+        """Whether there are any, and one has not enough to do."""
+        return any(worker.waiting() < 2 for worker in self._workers)
 
     def submit(self, job: Job, records: Sequence[Digested]) -> "Future[list[Answer | None]] | None":
-        """Have the records mapped: an answer each, in order, None where it was left. None if the workers
-        are not `free`."""
-        if not self.free:
-            return None
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context("spawn"), _begin)
-        sent = [_Sent(r.where, r.data, bool(r.value), r.offset, digest) for r, digest in records]
-        try:
-            with _uninterrupted():
-                future = self._pool.submit(_map, job, sent)
-        except BrokenProcessPool:
-            self._count = 0
-            return None
-        self._waiting.append(future)
-        return future
+        """Have the records mapped: an answer each, in order, None where it was left. None if no worker
+        is `free`."""
+        sent: list[_Sent] | None = None
+        while self.free:
+            worker = min(self._workers, key=_Worker.waiting)
+            sent = sent or [_Sent(r.where, r.data, bool(r.value), r.offset, digest) for r, digest in records]
+            try:
+                return worker.submit(job, sent)
+            except BrokenProcessPool:
+                self._workers.remove(worker)
+                self._dead.append(worker)
+        return None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        for worker in self._workers + self._dead:
+            worker.close()
 
 
 def answers(future: "Future[list[Answer | None]]", number: int) -> list[Answer | None]:
