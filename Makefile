@@ -5,6 +5,10 @@
 # make lower-bounds   the oldest dependencies that are allowed      make clean
 
 PY := .venv/bin/python
+# Tests wait more than they work.
+PROCESSES ?= 3
+# They start hundreds of commands: each would be compiled anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-cluster test check docs bench faults soak lower-bounds clean setup
 .DEFAULT_GOAL := test
@@ -19,7 +23,7 @@ demo-cluster: setup
 	@$(PY) -m tests.demo_cluster
 
 test: check
-	$(PY) -m pytest
+	$(PY) -m pytest -n $(PROCESSES) --dist loadfile -m 'not faults'
 
 check: setup
 	$(PY) -m ruff check .
@@ -35,6 +39,7 @@ bench: setup
 
 faults: setup
 	TRAJLOG_FAULTS=$${TRAJLOG_FAULTS:-210} $(PY) -m pytest tests/faults
+	$(PY) -m pytest -n $(PROCESSES) --dist loadfile -m faults tests/eventlog
 
 soak: setup
 	$(PY) -m pytest tests/soak --timeout 0

@@ -103,7 +103,7 @@ def _print(report: "Report") -> None:
         fields = ", ".join(f"{clean(reason)} ({count:,})" for reason, count in report.unmapped.items())
         print_text(f"unmapped: {fields}")
     if report.rejected:
-        print_text(style(f"{counts['rejected']:,} rejected", "red"))
+        print_text(style(f"{counts['rejected']:,} rejected", "red") + "; mend them and import again: the rest stays")
         for refusal in report.rejected:
             print_text(f"  {clean(refusal.where)}: {clean(refusal.why)}")
         if counts["rejected"] > len(report.rejected):

@@ -134,7 +134,7 @@ def body_fault(body: bytes) -> str | None:
     if len(body) > MAX_BODY_BYTES:
         return f"payload is {len(body):,} bytes, more than {MAX_BODY_BYTES:,}; keep large values as blobs"
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
-        return f"payload is nested more than {MAX_DEPTH} deep"
+        return f"payload is nested more than {MAX_DEPTH} deep; keep it flatter, or as a text"
     try:
         _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -169,14 +169,14 @@ def _text_fault(name: str, text: str | None) -> str | None:
     if text is None:
         return None
     if not text:
-        return f"{name} is empty"
+        return f"{name} is empty; fill it in"
     if "\0" in text:
-        return f"{name} holds a NUL"
+        return f"{name} holds a NUL; leave it out"
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         return f"{name} holds a lone surrogate"
-    return f"{name} is {size} bytes, more than {MAX_TEXT_BYTES}" if size > MAX_TEXT_BYTES else None
+    return f"{name} is {size} bytes, more than {MAX_TEXT_BYTES}; shorten it" if size > MAX_TEXT_BYTES else None
 
 
 def _depth(body: bytes) -> int:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 # A job in the background of a script ignores Ctrl-C and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# A terminal's size is what the terminal says.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
 
 
 def _place() -> Path:

@@ -20,9 +20,7 @@ from eventlog.database import Connection
 from eventlog.log import Log
 from eventlog.projection import (
     AnyProjection,
-    Checkpoint,
     Projection,
-    Versioned,
     checkpoints,
     is_first,
     is_second,
@@ -34,6 +32,7 @@ from eventlog.projection import (
 from eventlog.projection.batch import Batch, Warm
 from eventlog.projection.collector import no_collector
 from eventlog.projection.shards import Shard
+from eventlog.projection.trust import another_log, refuse_another_log
 
 BATCH = 20_000
 """Positions in one transaction, at most."""
@@ -147,21 +146,6 @@ def _begin(connection: Connection, projection: Projection, shard: Shard | None) 
     if not trusted:
         raise another_log(projection, position)
     return _Standing(projection, position)
-
-
-def refuse_another_log(point: Checkpoint) -> None:
-    """`Corrupt` where the log is not the one that was folded up to the checkpoint."""
-    if not point.trusted:
-        raise another_log(point, point.position)
-
-
-def another_log(projection: Versioned, position: int) -> Corrupt:
-    name = projection.name.partition("/")[0]
-    return Corrupt(
-        f"the log is not the one that was folded up to position {position}: it was restored or failed over",
-        where=f"projection {name} v{projection.version}",
-        mend=f"rebuild it: trajlog project rebuild {name}",
-    )
 
 
 def _still_warm(warm: dict[str, tuple[int, Warm]], projection: Projection, standing: int) -> Warm:

@@ -25,6 +25,7 @@ from eventlog.projection import (
     tables,
 )
 from eventlog.projection.rows import copy, keys, of_the_database, storable
+from eventlog.projection.trust import refuse_another_log
 
 MANY: Final = 20_000
 """Touched streams beyond which every key is made anew."""
@@ -50,8 +51,6 @@ _UNPARK = "DELETE FROM trajlog.parked WHERE name = %s AND version = %s"
 
 def advance(connection: Connection, projection: SecondStage, target: int) -> None:
     """Bring the rows to where the sources are, which is `target` or beyond."""
-    from eventlog.projection.runner import refuse_another_log
-
     with connection.transaction():
         locks.hold(connection, [projection])
         tables.prepare(connection, projection)

@@ -15,6 +15,7 @@ from eventlog.projection import (
     sources,
     table,
 )
+from eventlog.projection.trust import refuse_another_log
 
 NEW = "/new"
 """Ends the name that a projection has while it is rebuilt beside the one that is read."""
@@ -83,8 +84,6 @@ def sound(
 ) -> tuple[list[AnyProjection], list[TrajlogError]]:
     """Those that can be folded, and what is wrong with the others: another shape, another log, or a source
     with which something is wrong."""
-    from eventlog.projection.runner import refuse_another_log
-
     good: list[AnyProjection] = []
     errors: list[TrajlogError] = []
     bad: set[str] = set()

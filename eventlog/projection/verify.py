@@ -30,6 +30,7 @@ from eventlog.projection import (
 )
 from eventlog.projection.refold import refold
 from eventlog.projection.rows import read_back
+from eventlog.projection.trust import refuse_another_log
 
 SHOWN: Final = 20
 """Differences that are listed; all are counted."""
@@ -97,8 +98,6 @@ class _Sides(NamedTuple):
 
 def verify(connection: Connection, projection: AnyProjection, progress: Progress | None = None) -> Verified:
     """Compare a projection's rows with its fold. `Corrupt` where the log is not the one that was folded."""
-    from eventlog.projection.runner import refuse_another_log
-
     names = [column.name for column in projection.columns]
     rows = streams = unstable = 0
     shown: list[Difference] = []
@@ -119,8 +118,6 @@ def shadow(
     connection: Connection, projection: AnyProjection, live: Versioned, progress: Progress | None = None
 ) -> Shadow:
     """Compare the rows of the version that is read with what `projection` gives at the same position."""
-    from eventlog.projection.runner import refuse_another_log
-
     wanted = [column.name for column in projection.columns]
     with second.snapshot(connection, keep=False):
         (point,) = checkpoints(connection, [live])

@@ -17,6 +17,8 @@ from tests.broker import Cluster
 from tests.conftest import kafka
 from tests.eventlog.kafka.topics import Topics
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[Cluster]:

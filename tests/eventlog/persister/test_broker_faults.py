@@ -12,6 +12,7 @@ from tests.conftest import kafka
 from tests.databases import Database
 from tests.eventlog.persister.workbench import Workbench
 
+pytestmark = pytest.mark.faults
 _numbers = count(1)
 
 

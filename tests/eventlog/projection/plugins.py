@@ -2,6 +2,7 @@
 
 import re
 import sys
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ def entry_points(begins: str) -> str:
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: str, points: str) -> None:
     """Put a distribution into the folder, and the folder on the path."""
-    (folder / f"{name}.py").write_text(code, encoding="utf-8")
+    file = folder / f"{name}.py"
+    file.write_text(code, encoding="utf-8")
+    Path(cache_from_source(str(file))).unlink(missing_ok=True)  # of as long a version, a moment ago
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
