@@ -65,7 +65,7 @@ def export(
     JSON, with --out: {format, out, episodes, inside, refused: [{where, why}], missing_blobs}; `inside` are
     sub-agents' episodes that went out in the file of another.
     """
-    from cli.reading import position_of, reading
+    from cli.reading import none, position_of, reading
     from eventlog.interchange.export.exporter import find
 
     chosen = options.filters(
@@ -93,7 +93,7 @@ def export(
         with reading(log, as_of=cut) as connection:
             ids = _named(connection, named) if named else _listed(connection, chosen)
         if not ids:
-            note("no episodes")
+            note(none(log, "episodes"))
             return
         work = _Export(log, exporter, head, bare=bare)
         work.run(ids, out if out != "-" else None, force=force, whole=bool(named))

@@ -15,7 +15,7 @@ Source = Annotated[str | None, typer.Option(help="From this format, or live.")]
 Policy = Annotated[str | None, typer.Option(help="Acted by this model or checkpoint.")]
 Tool = Annotated[str | None, typer.Option(help="Whose last failed call was of this tool.")]
 Split = Annotated[str | None, typer.Option(help="Of the split train, dev, audit or final.")]
-Import = Annotated[str | None, typer.Option("--import", help="Brought by this import.")]
+Import = Annotated[str | None, typer.Option("--import", help="Brought by this import; its id may be cut short.")]
 Since = Annotated[str | None, typer.Option(help="Started since: 7d, 6h, a date, a time.")]
 Until = Annotated[str | None, typer.Option(help="Started before: 7d, 6h, a date, a time.")]
 AsOf = Annotated[

@@ -43,7 +43,7 @@ def groups(
     rollout, attempt, counts, verdict, success: 0|1|null, reward, progress, steps, calls, errors, prompt_tokens,
     completion_tokens, cost, latency_ms, sampled_turns}]}].
     """
-    from cli.reading import position_of, reading
+    from cli.reading import none, position_of, reading
     from learners.groups import Filters, Order
     from learners.groups import groups as listed
     from learners.views.rollout_group import ROLLOUT_GROUP
@@ -56,6 +56,7 @@ def groups(
         reading(log, ROLLOUT_GROUP.projections, as_of=position_of(log, as_of)) as connection,
     ):
         found = list(listed(connection, filters, order))
+        nothing = "" if found else none(log, "groups")
     shown = found[:limit] if limit else found
     if json:
         print_json_array(shown)
@@ -63,7 +64,7 @@ def groups(
         table = [[_cell(name, row[name]) for name in _COLUMNS] for row in shown]
         print_table(_COLUMNS, table, right=_COLUMNS[len(_NAMES) :])
     else:
-        note("no groups")
+        note(nothing)
     if len(found) > len(shown):
         note(f"there are more: --limit {limit * 4}, or 0 for all")
 

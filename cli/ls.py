@@ -50,7 +50,7 @@ def ls(
     The newest first, by their place in the log. With more of them than the limit, a note on stderr
     says how to see the next page.
     """
-    from cli.reading import position_of, reading
+    from cli.reading import none, position_of, reading
     from eventlog.views import listing
 
     filters = options.filters(
@@ -80,7 +80,7 @@ def ls(
             if table:
                 print_table(_COLUMNS, table, right=("reward", "steps", "tokens"))
             else:
-                note("no episodes")
+                note(none(log, "episodes"))
         if last is not None:
             note(f"there are more; the next page: --after {last}")
 

@@ -57,6 +57,11 @@ def root(
 
 def main() -> None:
     """The console script."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    if sys.stdout is None:
+        sys.stderr.write("trajlog: stdout is closed; give what is printed somewhere to go\n")
+        sys.exit(1)
     forgive_encoding()
     sys.exit(run(sys.argv[1:]))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.frame import Json, command
-from cli.output import clean, print_json, print_json_array, print_table, print_text
+from cli.output import clean, note, print_json, print_json_array, print_table, print_text
 from cli.settings import settings
 from core.errors import UsageError
 
@@ -63,11 +63,8 @@ def ls(
         print_json_array(_row(held) for held in found)
         return
     if not found:
-        print_text(
-            "Nothing is in quarantine."
-            if filters._replace(limit=None) == quarantine.Filters()
-            else "No record matches."
-        )
+        everything = filters._replace(limit=None) == quarantine.Filters()
+        note("nothing is in quarantine" if everything else "no record matches")
         return
     print_table(
         ("N", "when", "reason", "partition", "offset", "stream", "detail"),

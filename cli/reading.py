@@ -45,6 +45,13 @@ def reading(
         yield connection
 
 
+def none(log: "Log", what: str) -> str:
+    """That nothing was found: because there is nothing yet, or nothing that was asked for."""
+    if log.head().position == 0:
+        return f"no {what}: the log is empty; trajlog import FILE fills it, or trajlog run"
+    return f"no {what}"
+
+
 def processes() -> int:
     """How many processes share a bulk of events."""
     import os

@@ -109,16 +109,19 @@ def _chosen(
 
     if version is not None and version > len(events):
         raise NotFound(f"there is no event {version}: the episode has {len(events)}", where=name)
+    if version is not None and step is not None:
+        raise UsageError("an event and a step are two things to show", mend="leave @N or --step out")
+    if first > max(1, len(events)):
+        raise NotFound(f"there is no event {first}: the episode has {len(events)}", where=name)
     if version is not None:
         events = [event for event in events if event.version == version]
-    events = [event for event in events if event.version >= first]
     if step is not None:
         steps = {event.version: step_of(payload_of(event)) for event in events}
         events = [event for event in events if steps[event.version] == step]
         if not events:
             known = [number for number in steps.values() if number is not None]
             raise NotFound(f"there is no step {step}: the last is {max(known, default=0)}", where=name)
-    return events
+    return [event for event in events if event.version >= first]
 
 
 def _print_json(row: dict[str, Any], events: list["StoredEvent"], follow: bool) -> None:

@@ -21,7 +21,7 @@ def summarise(
 ) -> None:
     """Print a summary of the episodes that were chosen."""
     from cli import filters as options
-    from cli.reading import position_of, reading
+    from cli.reading import none, position_of, reading
     from eventlog.views import EPISODES
     from eventlog.views.listing import Filters
     from eventlog.views.summaries import Order, rows
@@ -31,6 +31,7 @@ def summarise(
     views = (kind.view,) if filters == Filters() else (EPISODES, kind.view)
     with settings().open() as log, reading(log, views, as_of=position_of(log, as_of)) as connection:
         found = list(rows(connection, kind, filters, Order(sort, reverse, limit + 1 if limit else 0)))
+        nothing = "" if found else none(log, f"{kind.name}s" if kind.name != "policy" else "policies")
     shown = found[:limit] if limit else found
     if json:
         print_json_array(shown)
@@ -40,7 +41,7 @@ def summarise(
             columns, table, right=[name for name in columns if name not in ("task", "tool", "policy", "classes")]
         )
     else:
-        note(f"no {kind.name}s" if kind.name != "policy" else "no policies")
+        note(nothing)
     if len(found) > len(shown):
         note(f"there are more: --limit {limit * 4}, or 0 for all")
 

@@ -61,6 +61,7 @@ def _run(name: str | None, since: int, receipt: str | None) -> "Report":
     from eventlog.blobs import BlobStore
     from eventlog.log import reader_of
     from eventlog.verify import verify, verify_stream
+    from eventlog.versions.commits import beyond
 
     chosen = settings()
     with chosen.open() as log:
@@ -70,8 +71,11 @@ def _run(name: str | None, since: int, receipt: str | None) -> "Report":
             from eventlog.views.named import stream_of
 
             return verify_stream(reader, stream_of(log, name), blobs=blobs)
+        head = log.head().position
+        if since > head:
+            raise beyond(str(since), head)
         kept, unknown = _receipt(log, receipt)
-        with Progress("verifying", total=max(0, log.head().position - since), unit="events") as bar:
+        with Progress("verifying", total=head - since, unit="events") as bar:
             report = verify(reader, since=since, blobs=blobs, progress=bar.advance, receipt=kept)
         report.unknowable.extend(unknown)
         return report

@@ -95,5 +95,5 @@ if __name__ == "__main__":
     try:
         found = check(iter(Path(sys.argv[1]).read_bytes().splitlines(keepends=True)), *sys.argv[2:3])
     except Exception as error:
-        sys.exit(f"it proves nothing: {error!r}")
+        sys.exit(f"it proves nothing: {error!r}" if sys.argv[1:] else __doc__)
     print("{} is proven up to version {}".format(*found))

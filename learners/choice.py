@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from hashlib import blake2b
@@ -13,6 +13,7 @@ from learners.recipe import DIMENSIONS, Dimension, Recipe
 from learners.rows import Facts
 
 KEPT: Final = "kept"
+_SOME: Final = 10_000
 
 
 class _Limit(NamedTuple):
@@ -64,23 +65,26 @@ class Choice:
 
     def weights(self) -> "array[float]":
         """One for each kept row, their mean 1."""
-        kept = [i for i, code in enumerate(self.codes) if not code]
-        factors = [self._weights(dimension, kept) for dimension in self._columns]
-        found = array("d", [prod(by[column[i]] for column, by in factors) for i in kept])
+        factors = [self._weights(dimension) for dimension in self._columns]
+        if not factors:
+            return array("d", [1.0]) * self.codes.count(0)
+        found = array("d", (prod(by[column[i]] for column, by in factors) for i in self._kept()))
         mean = fsum(found) / len(found) if found else 1.0
-        return array("d", [weight / mean for weight in found]) if factors else found
+        return array("d", (weight / mean for weight in found))
 
     def _dedup_and_cap(self, limits: dict[Dimension, list[list[_Limit]]]) -> None:
-        """Going by rank, keep the first of equal rows, and rows as long as no cap is reached."""
-        duplicate = f"duplicate: {', '.join(self._by)}"
-        seen: set[int] = set()
-        counts: Counter[tuple[str, str]] = Counter()
-        for i in self._kept():
-            if self._by:
-                if self._same[i] in seen:
+        """Going by rank, keep the first of equal rows, and of those rows as long as no cap is reached."""
+        if self._by:
+            duplicate = f"duplicate: {', '.join(self._by)}"
+            last = None
+            for i in self._by_rank(self._same):
+                if self._same[i] == last:
                     self.codes[i] = self._code(duplicate)
-                    continue
-                seen.add(self._same[i])
+                last = self._same[i]
+        if not any(any(found) for found in limits.values()):
+            return
+        counts: Counter[tuple[str, str]] = Counter()
+        for i in self._by_rank():
             here = [limit for name, found in limits.items() for limit in found[self._columns[name][i]]]
             full = next((limit for limit in here if counts[limit.counter] >= limit.most), None)
             if full is not None:
@@ -109,7 +113,7 @@ class Choice:
         ]
         if not shares:
             return
-        order = self._kept()
+        order = list(self._by_rank())
         total = len(order)
         members = []
         for dimension, name, _ in shares:
@@ -127,7 +131,7 @@ class Choice:
                 total -= excess
                 exceeded |= excess > 0
 
-    def _weights(self, dimension: Dimension, kept: Sequence[int]) -> tuple["array[int]", list[float]]:
+    def _weights(self, dimension: Dimension) -> tuple["array[int]", list[float]]:
         """The column of a dimension, and the weight of each of its values."""
         column = self._columns[dimension]
         given = sorted(getattr(self.recipe.weights, dimension).items())
@@ -135,13 +139,29 @@ class Choice:
             float(prod(weight for name, weight in given if fits(value, name))) for value in self._values[dimension]
         ]
         if dimension in self.recipe.weights.balance:
-            counts = Counter(column[i] for i in kept)
+            counts = Counter(column[i] for i in self._kept())
             found = [weight / max(counts[code], 1) for code, weight in enumerate(found)]
         return column, found
 
-    def _kept(self) -> list[int]:
-        """The rows that are kept so far, by rank."""
-        return sorted([i for i, code in enumerate(self.codes) if not code], key=self._ranks.__getitem__)
+    def _kept(self) -> Iterator[int]:
+        """The rows that are kept so far."""
+        return (i for i, code in enumerate(self.codes) if not code)
+
+    def _by_rank(self, *first: "array[int]") -> Iterator[int]:
+        """The rows that are kept so far by rank, or by another column first: some 16 bytes a row and column."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        codes = pa.Array.from_buffers(pa.uint8(), len(self.codes), [None, pa.py_buffer(bytes(self.codes))])
+        rows = pc.indices_nonzero(pc.equal(codes, 0))
+        by = [pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)]) for key in (*first, self._ranks)]
+        names = [str(i) for i in range(len(by) + 1)]
+        order = pc.sort_indices(
+            pa.table([*[key.take(rows) for key in by], rows], names), sort_keys=[(name, "ascending") for name in names]
+        )
+        rows = rows.take(order)
+        for start in range(0, len(rows), _SOME):
+            yield from rows.slice(start, _SOME).to_pylist()
 
     def _code(self, reason: str) -> int:
         if reason in self.reasons:

@@ -2,6 +2,11 @@
 
 import codecs
 import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from json import JSONDecoder
 
 HEAD_BYTES = 65_536
 
@@ -78,15 +83,21 @@ class Sniffer:
         """One JSON object or array. Past `HEAD_BYTES` it is judged by its two ends."""
         if not _JSON_START.match(head) or not self._tail.rstrip().endswith((b"}", b"]")):
             return False
-        import json
-
         try:
-            _, end = json.JSONDecoder().raw_decode(head.decode(errors="replace").lstrip())
+            _, end = _json().raw_decode(head.decode(errors="replace").lstrip())
         except RecursionError:
             return True
         except ValueError:
             return self._size > HEAD_BYTES
         return self._size <= HEAD_BYTES and not head.decode().lstrip()[end:].strip()
+
+
+@cache
+def _json() -> "JSONDecoder":
+    """Imported when first needed: most commands store nothing."""
+    from json import JSONDecoder
+
+    return JSONDecoder()
 
 
 def sniff(data: bytes, claimed: str | None = None) -> str:

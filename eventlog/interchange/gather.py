@@ -25,6 +25,7 @@ _TABLES = f"""
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA temp_store = FILE;
+PRAGMA page_size = 16384;
 PRAGMA cache_size = -{CACHE_KB};
 CREATE TABLE shared (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE grouped (
@@ -97,13 +98,10 @@ class Gather:
         """The groups, in order of their first piece; those of more than `limit` bytes without pieces."""
         self._write()
         self._run(_INDEXES)
-        groups = self._database.execute(f"SELECT key, name, first FROM ({_GROUPS}) ORDER BY first")
-        for key, name, first in groups:
+        groups = self._database.execute(f"SELECT key, name FROM ({_GROUPS}) ORDER BY first")
+        for key, name in groups:
             where, of = (_KEYED, (key,)) if name is None else (_NAMED, (name,))
-            (size,) = self._database.execute(f"SELECT sum(length(data)) {where.partition('ORDER')[0]}", of).fetchone()
-            (place,) = self._database.execute("SELECT place FROM piece WHERE id = ?", (first,)).fetchone()
-            pieces = None if size > limit else self._pieces(where, of)
-            yield Group(key, name, place, pieces)
+            yield Group(key, name, *self._pieces(where, of, limit))
 
     def close(self) -> None:
         """Forget everything."""
@@ -115,14 +113,21 @@ class Gather:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _pieces(self, where: str, of: tuple[bytes | str]) -> list[Piece]:
-        rows = self._database.execute(f"SELECT place, data, shared {where}", of).fetchall()
-        texts = {id_: self._text(id_) for id_ in {shared for _, _, shared in rows}}
-        return [Piece(place, data, texts[shared]) for place, data, shared in rows]
+    def _pieces(self, where: str, of: tuple[bytes | str], limit: int) -> tuple[str, list[Piece] | None]:
+        """The place of a group's first piece, and its pieces; None if they are larger than the limit."""
+        texts: dict[int | None, bytes] = {None: b""}
+        pieces: list[Piece] = []
+        size = 0
+        for place, data, shared in self._database.execute(f"SELECT place, data, shared {where}", of):
+            if shared not in texts:
+                texts[shared] = self._text(shared)
+            pieces.append(Piece(place, data, texts[shared]))
+            size += len(data)
+            if size > limit:
+                return pieces[0].place, None
+        return pieces[0].place, pieces
 
-    def _text(self, id_: int | None) -> bytes:
-        if id_ is None:
-            return b""
+    def _text(self, id_: int) -> bytes:
         (data,) = self._database.execute("SELECT data FROM shared WHERE id = ?", (id_,)).fetchone()
         return bytes(data)
 

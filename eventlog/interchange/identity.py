@@ -1,5 +1,8 @@
 """What the ids of an imported episode and its events follow from: the record alone."""
 
+from collections.abc import Callable
+from functools import cached_property
+
 from core.identity import episode_id, uuid8, uuid8_series
 
 
@@ -8,10 +11,15 @@ class Identity:
     it is (`ordinal`)."""
 
     def __init__(self, format: str, mapping: int, generation: int, digest: bytes, ordinal: int) -> None:
-        numbers = [str(number).encode() for number in (mapping, generation, ordinal)]
-        parts = (format.encode(), *numbers, digest)
+        self._parts = (format.encode(), b"%d" % mapping, b"%d" % generation, b"%d" % ordinal, digest)
         self.generation = generation
-        self.stream = f"episode/{episode_id(*parts)}"
-        self.run = uuid8(b"run", *parts)
-        self.event = uuid8_series(*parts)
+        self.stream = f"episode/{episode_id(*self._parts)}"
+
+    @cached_property
+    def run(self) -> bytes:
+        return uuid8(b"run", *self._parts)
+
+    @cached_property
+    def event(self) -> Callable[[bytes], bytes]:
         """The id of an event, by its number as text."""
+        return uuid8_series(*self._parts)

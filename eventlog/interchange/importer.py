@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 import msgspec
@@ -34,12 +35,13 @@ from eventlog.log import Log
 from eventlog.writer import Writer
 
 CHUNK_RECORDS = 128
-CHUNK_BYTES = 2_000_000
-AHEAD = 8
-"""Chunks that may be under way."""
+CHUNK_BYTES = 500_000
+AHEAD = 24
+AHEAD_BYTES = 16_000_000
+"""Chunks that may be under way, and their records' bytes."""
 MAX_REPORTED = 1_000
 """Rejections that a report lists; all are counted."""
-WORTH = 8_000_000
+WORTH = 4_000_000
 """Bytes to read for which other processes are worth their start."""
 
 Progress = Callable[[int], None]
@@ -221,24 +223,27 @@ class _Import:
         """Each item with what it became, in order. The workers map the chunks that they can take, this
         process the others."""
         begun: deque[tuple[list[_Item], Future[list[Answer | None]] | list[Mapped]]] = deque()
-        read = 0
+        read = ahead = 0
         for items in chunks:
             records = [item for item in items if isinstance(item, Digested)]
-            self.presence.look_up(identity(job, digest, 0).stream for _, digest in records)
+            streams = [identity(job, digest, 0).stream for _, digest in records]
+            self.presence.look_up(streams)
             read = records[-1].record.offset if records else read
-            future = self._sent(job, records, max(read, (size or 0) - read))
+            future = self._sent(job, records, streams, max(read, size or 0))
             begun.append((items, future or [self._map(job, record) for record in records]))
-            while begun and (len(begun) > AHEAD or _done(begun[0][1])):
+            ahead += _size(items)
+            while begun and (len(begun) > AHEAD or ahead > AHEAD_BYTES or _done(begun[0][1])):
+                ahead -= _size(begun[0][0])
                 yield from self._settled(job, *begun.popleft())
         while begun:
             yield from self._settled(job, *begun.popleft())
 
-    def _sent(self, job: Job, records: list[Digested], size: int) -> Future[list[Answer | None]] | None:
+    def _sent(
+        self, job: Job, records: list[Digested], streams: list[str], size: int
+    ) -> Future[list[Answer | None]] | None:
         """Give the workers a chunk, if they want it, and if it may be taken for new as a whole."""
         worthwhile = size >= WORTH and job.importer.name in FORMATS and isinstance(self.log, Ledger)
-        if not (worthwhile and self.workers.free) or any(
-            self.presence.import_of(identity(job, digest, 0).stream) for _, digest in records
-        ):
+        if not (worthwhile and self.workers.free) or any(map(self.presence.import_of, streams)):
             return None
         return self.workers.submit(job, records)
 
@@ -260,13 +265,15 @@ class _Import:
                 yield self._map(job, record)
                 continue
             if answer.mapped.episodes:
-                for data in (record.record.data, *answer.blobs):
-                    self.keeper.keep(data)
+                self.keeper.store(record.address, record.record.data)
+                for address, data in answer.blobs.items():
+                    self.keeper.store(address, data)
             yield answer.mapped
 
     def _map(self, job: Job, record: Digested) -> Mapped:
         """Map a record here."""
-        desk = Desk(self.keeper.keep, self.keeper.has, lambda digest, ordinal: self._generation(job, digest, ordinal))
+        keeper = self.keeper
+        desk = Desk(keeper.keep, keeper.store, keeper.has, partial(self._generation, job))
         return mapped(job, record, desk, events=not isinstance(self.log, Ledger))
 
     def _generation(self, job: Job, digest: bytes, ordinal: int) -> int | None:
@@ -288,7 +295,7 @@ class _Import:
             self._refuse(record.where, made.fault)
             return
         self.present += made.present
-        self.unmapped += made.unmapped
+        self.unmapped.update(made.unmapped)
         for episode in made.episodes:
             if episode.stream in self.commits:
                 self.present += 1
@@ -305,6 +312,10 @@ def _done(made: Future[list[Answer | None]] | list[Mapped]) -> bool:
     return isinstance(made, list) or made.done()
 
 
+def _size(items: list[_Item]) -> int:
+    return sum(len(item.record.data) for item in items if isinstance(item, Digested))
+
+
 def _chunks(items: Iterator[Record | Rejected]) -> Iterator[list[_Item]]:
     """The items, up to `CHUNK_RECORDS` and about `CHUNK_BYTES` at a time."""
     chunk: list[_Item] = []
@@ -312,7 +323,7 @@ def _chunks(items: Iterator[Record | Rejected]) -> Iterator[list[_Item]]:
     try:
         for item in items:
             chunk.append(Digested.of(item) if isinstance(item, Record) else item)
-            size += len(item.data) if isinstance(item, Record) else 0
+            size += _size(chunk[-1:])
             if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
                 yield chunk
                 chunk, size = [], 0

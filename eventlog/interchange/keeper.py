@@ -26,15 +26,19 @@ class Keeper:
         self._size = 0
         self._storing: list[Future[list[str]]] = []
 
-    def keep(self, data: bytes, media_type: str | None = None) -> BlobRef:
-        """Begin to store a blob. A `media_type` that is given is known, not guessed."""
+    def keep(self, data: bytes) -> BlobRef:
+        """Begin to store a blob."""
         address = f"sha256:{sha256(data).hexdigest()}"
+        self.store(address, data)
+        return BlobRef(address, len(data), sniff(data))
+
+    def store(self, address: str, data: bytes) -> None:
+        """The same for bytes whose address is known."""
         if address not in self._chunk:
             self._chunk[address] = data
             self._size += len(data)
             if len(self._chunk) >= CHUNK_BLOBS or self._size >= CHUNK_BYTES:
                 self._begin()
-        return BlobRef(address, len(data), media_type or sniff(data))
 
     def has(self, address: str) -> bool:
         """Whether a blob is stored; what was kept so far is, once this returns."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -25,12 +25,6 @@ from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, BatchTooLarge
 from eventlog.pack import Packed, pack
 
 WRITER = "import"
-
-
-class Keep(Protocol):
-    """Takes bytes to be stored; a media type that is given is known, not guessed."""
-
-    def __call__(self, data: bytes, media_type: str | None = None, /) -> BlobRef: ...
 
 
 class Job(NamedTuple):
@@ -53,6 +47,10 @@ class Digested(NamedTuple):
     def of(cls, record: Record) -> "Digested":
         return cls(record, sha256(record.data).digest())
 
+    @property
+    def address(self) -> str:
+        return f"sha256:{self.digest.hex()}"
+
 
 class Episode(NamedTuple):
     """An episode of a record. `events` are kept only for a log that does not take packed ones."""
@@ -72,10 +70,11 @@ class Mapped(NamedTuple):
 
 
 class Desk(NamedTuple):
-    """What mapping asks of its surroundings: where bytes are kept, whether a blob is stored, and the
-    generation of a record's nth episode, None if it is to be left out."""
+    """What mapping asks of its surroundings: to keep bytes, or to store those whose address is known;
+    whether a blob is stored; the generation of a record's nth episode, None if it is to be left out."""
 
-    keep: Keep
+    keep: Callable[[bytes], BlobRef]
+    store: Callable[[str, bytes], None]
     has: Callable[[str], bool]
     generation: Callable[[bytes, int], int | None]
 
@@ -105,9 +104,9 @@ def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) ->
             if generation is None:
                 present += 1
                 continue
-            made = _events(job, draft, identity(job, digest, ordinal, generation), record, desk.keep)
+            made = _events(job, draft, identity(job, digest, ordinal, generation), digested, desk)
             episodes.append(Episode(made[0].stream, _packed(made), made if events else []))
-            unmapped += draft.unmapped
+            unmapped.update(draft.unmapped)
     except (BadRecord, BadEvent) as error:
         return Mapped([], 0, Counter(), error.what)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -115,9 +114,10 @@ def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) ->
     return Mapped(episodes, present, unmapped)
 
 
-def _events(job: Job, draft: EpisodeDraft, identity: Identity, record: Record, keep: Keep) -> list[Event]:
-    importer, stream, run = job.importer, identity.stream, identity.run
-    kept = keep(record.data, "application/json")
+def _events(job: Job, draft: EpisodeDraft, identity: Identity, digested: Digested, desk: Desk) -> list[Event]:
+    importer, record, stream, run = job.importer, digested.record, identity.stream, identity.run
+    desk.store(digested.address, record.data)
+    kept = BlobRef(digested.address, len(record.data), "application/json")
     origin = Origin(importer.name, importer.mapping, identity.generation, job.import_id, record.where, kept)
     split = job.split if draft.started.split == "train" else draft.started.split
     started = replace(draft.started, origin=origin, split=split)
@@ -135,7 +135,7 @@ def _events(job: Job, draft: EpisodeDraft, identity: Identity, record: Record, k
                 seq=seq,
                 type=type(payload).__name__,
                 schema=payload.schema_number,
-                body=body(payload, keep),
+                body=body(payload, desk.keep),
                 occurred_at=occurred_at,
                 actor=actor,
                 conversation=conversation,

@@ -48,12 +48,14 @@ class Layout(Enum):
 
 
 class Record(NamedTuple):
-    """One record: its exact bytes, what they say, and where the next one begins (`offset`)."""
+    """One record: its exact bytes, what they say, and where the next one begins (`offset`). `twin`: an
+    earlier record of the import has its id, and says other things."""
 
     where: str
     data: bytes
     value: dict[str, Any]
     offset: int
+    twin: bool = False
 
 
 class Rejected(NamedTuple):

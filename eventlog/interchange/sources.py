@@ -63,6 +63,8 @@ def expand(names: Sequence[str], suffixes: Iterable[str]) -> list[Source]:
 def _expand(name: str, suffixes: tuple[str, ...]) -> list[Source]:
     if name == STDIN:
         return [Source("stdin", None)]
+    if not name:
+        raise NotFound("an empty name names no file or folder", mend="check the path, and the variable it came from")
     path = Path(name).expanduser()
     if path.is_dir():
         return _folder(name, path, suffixes)

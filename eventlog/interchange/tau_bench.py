@@ -63,7 +63,7 @@ class TauBench(Importer):
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
         result = Fields(record.data, record.where)
         for name in ("task_id", "reward", "info", "traj"):
-            if name not in record.value:
+            if name not in result:
                 raise result.fault(f"{name} is missing: this is no tau-bench result")
         yield _Result(result).draft
 

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import NamedTuple, Self, get_args
 
-import msgspec
-
 from core.vocabulary import BlobRef
 from core.vocabulary.base import Split
 from eventlog.blobs.media_type import sniff
@@ -25,22 +23,25 @@ from eventlog.interchange.mapped import Desk, Digested, Job, Mapped, mapped
 
 MOST = 3
 """More would wait for this process."""
+QUEUED = 3
+"""Jobs that a worker has before it at most: enough while this process has something else to do, and
+few to wait for in the end."""
 
 
 class Answer(NamedTuple):
-    """What a record became, and the bytes to store for it besides its own."""
+    """What a record became, and the bytes to store for it besides its own, by their addresses."""
 
     mapped: Mapped
-    blobs: list[bytes]
+    blobs: dict[str, bytes]
 
 
 class _Sent(NamedTuple):
-    """A record on its way: what its bytes say is read again where it arrives."""
+    """A record on its way, without what its bytes say: our formats read the bytes."""
 
     where: str
     data: bytes
-    read: bool
     offset: int
+    twin: bool
     digest: bytes
 
 
@@ -89,7 +90,7 @@ class Workers:
     @property
     def free(self) -> bool:
         """Whether there are any, and one has not enough to do."""
-        return any(worker.waiting() < 2 for worker in self._workers)
+        return any(worker.waiting() < QUEUED for worker in self._workers)
 
     def submit(self, job: Job, records: Sequence[Digested]) -> "Future[list[Answer | None]] | None":
         """Have the records mapped: an answer each, in order, None where it was left. None if no worker
@@ -97,7 +98,7 @@ class Workers:
         sent: list[_Sent] | None = None
         while self.free:
             worker = min(self._workers, key=_Worker.waiting)
-            sent = sent or [_Sent(r.where, r.data, bool(r.value), r.offset, digest) for r, digest in records]
+            sent = sent or [_Sent(r.where, r.data, r.offset, r.twin, digest) for r, digest in records]
             try:
                 return worker.submit(job, sent)
             except BrokenProcessPool:
@@ -149,22 +150,21 @@ def _map(job: Job, records: list[_Sent]) -> list[Answer | None]:
 
 
 def _answer(job: Job, sent: _Sent) -> Answer | None:
-    value = msgspec.json.decode(sent.data) if sent.read else {}
-    digested = Digested(Record(sent.where, sent.data, value, sent.offset), sent.digest)
+    digested = Digested(Record(sent.where, sent.data, {}, sent.offset, sent.twin), sent.digest)
     blobs: dict[str, bytes] = {}
     try:
-        made = mapped(job, digested, Desk(_keeping(blobs), _elsewhere, lambda _, __: 1))
+        made = mapped(job, digested, Desk(_keeping(blobs), blobs.__setitem__, _elsewhere, lambda _, __: 1))
     except _Elsewhere:
         return None
-    blobs.pop(f"sha256:{sent.digest.hex()}", None)
-    return Answer(made, list(blobs.values()))
+    blobs.pop(digested.address, None)
+    return Answer(made, blobs)
 
 
-def _keeping(blobs: dict[str, bytes]) -> Callable[..., BlobRef]:
-    def keep(data: bytes, media_type: str | None = None) -> BlobRef:
+def _keeping(blobs: dict[str, bytes]) -> Callable[[bytes], BlobRef]:
+    def keep(data: bytes) -> BlobRef:
         address = f"sha256:{sha256(data).hexdigest()}"
         blobs[address] = data
-        return BlobRef(address, len(data), media_type or sniff(data))
+        return BlobRef(address, len(data), sniff(data))
 
     return keep
 

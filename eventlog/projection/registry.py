@@ -6,7 +6,9 @@ load them; what records and what reads episodes never does.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
@@ -103,9 +105,10 @@ def _points(group: str) -> Iterator[EntryPoint]:
 
 def _load(point: EntryPoint) -> Any:
     try:
-        found = point.load()
-        return found() if isinstance(found, type) else found
-    except Exception as error:
+        with redirect_stdout(sys.stderr):  # what is printed is ours to say
+            found = point.load()
+            return found() if isinstance(found, type) else found
+    except (Exception, SystemExit) as error:
         raise _bad(point, f"cannot be loaded: {type(error).__name__}: {error}") from error
 
 

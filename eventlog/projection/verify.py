@@ -7,12 +7,13 @@ they differ the stream is folded a third time: a fold that disagrees with itself
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.errors import Corrupt
+from core.errors import Corrupt, Unavailable
 from eventlog.database import Connection
 from eventlog.projection import (
     AnyProjection,
@@ -39,6 +40,7 @@ _STREAMS = "SELECT stream FROM trajlog.stream WHERE stream ^@ %s AND first_posit
 _COUNT = f"SELECT count(*) FROM ({_STREAMS}) s"
 _PARKED = "SELECT stream FROM trajlog.parked WHERE name = %s AND version = %s"
 _CHUNK = 500
+_ATTEMPTS = 9
 
 Progress = Callable[[int, int], None]
 """Called with (streams done, streams in all)."""
@@ -101,7 +103,7 @@ def verify(connection: Connection, projection: AnyProjection, progress: Progress
     names = [column.name for column in projection.columns]
     rows = streams = unstable = 0
     shown: list[Difference] = []
-    with second.snapshot(connection, keep=False):
+    with _level(connection, projection):
         (point,) = checkpoints(connection, [projection])
         refuse_another_log(point)
         for sides in _compared(connection, projection, projection, point, names, progress):
@@ -119,7 +121,7 @@ def shadow(
 ) -> Shadow:
     """Compare the rows of the version that is read with what `projection` gives at the same position."""
     wanted = [column.name for column in projection.columns]
-    with second.snapshot(connection, keep=False):
+    with _level(connection, projection, live):
         (point,) = checkpoints(connection, [live])
         refuse_another_log(point)
         there = [name for (name,) in connection.execute(_COLUMNS, (table(live),))]
@@ -159,6 +161,30 @@ def shadow(
         [name for name in there if name not in wanted],
         examples,
     )
+
+
+@contextmanager
+def _level(connection: Connection, projection: AnyProjection, live: Versioned | None = None) -> Iterator[None]:
+    """One moment of the database, in which a second stage stands where its sources do: those may have been
+    read since, and then it is brought there first."""
+    of_its_own = live is None or live.version == projection.version
+    for _ in range(_ATTEMPTS):
+        if is_second(projection) and of_its_own:
+            second.advance(connection, projection, _reached(connection, projection))
+        with second.snapshot(connection, keep=False):
+            if is_second(projection) and of_its_own:
+                (own,) = checkpoints(connection, [projection])
+                if own.position < _reached(connection, projection):
+                    continue
+            yield
+            return
+    raise Unavailable(
+        "its sources move on faster than it can follow", where=f"projection {projection.name}", mend="try again"
+    )
+
+
+def _reached(connection: Connection, projection: SecondStage) -> int:
+    return min(point.position for point in checkpoints(connection, [source.view for source in projection.reads]))
 
 
 _COLUMNS = """

@@ -110,7 +110,8 @@ def sign(log: Log, keys: Keys, *, name: str | None = None, at: str | None = None
     log.seal()
     cut = cut_at(log, log.head().position) if at is None else resolve(log, at)
     if cut.position == 0:
-        raise NotFound("the log has no events yet", where=name, mend="there is nothing to sign")
+        what = "the log has no events yet" if log.head().position == 0 else f"{at} is before the first event"
+        raise NotFound(what, where=name, mend="there is nothing to sign")
     key = signer(log, keys)
     with reader_of(log).borrow() as connection:
         (created_at,) = connection.execute(_NOW, binary=True).fetchone() or (0,)

@@ -125,11 +125,14 @@ def where(filters: Filters) -> tuple[list[str], list[Any]]:
     """The filters as SQL conditions on the columns of `episode`, and their values."""
     conditions = [] if filters.retracted else ["NOT retracted"]
     values: list[Any] = []
-    for name in ("task", "verdict", "source", "policy", "failing_tool", "split", "import_id"):
+    for name in ("task", "verdict", "source", "policy", "failing_tool", "split"):
         value = getattr(filters, name)
         if value is not None:
             conditions.append(f'"{name}" = %s')
             values.append(value.encode(errors="replace").decode().replace("\0", "\N{SYMBOL FOR NULL}"))
+    if filters.import_id is not None:
+        conditions.append("import_id ^@ %s")
+        values.append(filters.import_id.encode(errors="replace").decode().replace("\0", "\N{SYMBOL FOR NULL}"))
     for bound, test in ((filters.since, ">="), (filters.until, "<")):
         if bound is not None:
             conditions.append(f"coalesce(started_at, committed_at) {test} %s")

@@ -34,7 +34,7 @@ def resolve(connection: Connection, name: str) -> Named:
     """
     parts = _NAME.fullmatch(name.removeprefix(PREFIX))
     if parts is None:
-        raise _unknown(name)
+        raise _nowhere(connection, name)
     wanted = parts["name"]
     version = int(parts["version"]) if parts["version"] else None
     if wanted.startswith("@"):
@@ -55,7 +55,7 @@ def resolve(connection: Connection, name: str) -> Named:
     if connection.execute("SELECT 1 FROM stream WHERE stream = %s", (PREFIX + wanted,)).fetchone():
         return Named(wanted, version)  # events without a start: no list shows them, but they can be read
     if not found:
-        raise _unknown(name)
+        raise _nowhere(connection, name)
     if len(found) > 1:
         shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
         raise Ambiguous(f"more than one episode starts with it: {shown}", where=name, mend="write more of the id")
@@ -74,6 +74,15 @@ def stream_of(log: Log, name: str) -> str:
 def _storable(text: str) -> bool:
     """Whether it can be part of a query: no NUL, no lone surrogate."""
     return "\0" not in text and text == text.encode(errors="replace").decode()
+
+
+def _nowhere(connection: Connection, name: str) -> NotFound:
+    """Of EP@N it is the episode, or else the number."""
+    before, _, number = name.rpartition("@")
+    if not before:
+        return _unknown(name)
+    episode = resolve(connection, before).episode
+    return NotFound(f"no such event: @{number}", where=episode, mend="they are numbered from 1: EP@1")
 
 
 def _unknown(name: str) -> NotFound:

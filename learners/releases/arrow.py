@@ -19,41 +19,10 @@ CHUNK: Final = 256
 SHARD: Final = 4096
 
 
-def column(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Python values as an array: lists for lists, tuples for structs."""
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        offsets, items, total, nulls = [0], [], 0, False
-        for value in values:
-            if value is None:
-                nulls = True
-            else:
-                items += value
-                total += len(value)
-            offsets.append(total)
-        if nulls:
-            return _with_nulls(values, offsets, items, type_)
-        made = pa.ListArray if pa.types.is_list(type_) else pa.LargeListArray
-        width = pa.int32() if pa.types.is_list(type_) else pa.int64()
-        return made.from_arrays(pa.array(offsets, width), column(items, type_.value_type), type=type_)
-    if pa.types.is_struct(type_):
-        parts = zip(*values, strict=True) if values else [()] * type_.num_fields
-        fields = [type_.field(i) for i in range(type_.num_fields)]
-        children = [column(part, field.type) for part, field in zip(parts, fields, strict=True)]
-        return pa.StructArray.from_arrays(children, fields=fields)
-    return pa.array(values, type_)
-
-
-def _with_nulls(values: Sequence[Any], offsets: list[int], items: list[Any], type_: pa.DataType) -> pa.Array:
-    made = pa.ListArray if pa.types.is_list(type_) else pa.LargeListArray
-    width = pa.int32() if pa.types.is_list(type_) else pa.int64()
-    mask = pa.array([value is None for value in values], pa.bool_())
-    return made.from_arrays(pa.array(offsets, width), column(items, type_.value_type), type=type_, mask=mask)
-
-
 def batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a record batch."""
+    """Rows as a record batch: lists for lists, tuples for structs."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    arrays = [column(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

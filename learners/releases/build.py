@@ -6,8 +6,7 @@ name is the same version.
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,8 @@ from core.vocabulary.release import Code, ReleaseBuilt
 from eventlog.log import Log
 from eventlog.writer import Writer
 from learners.recipe import canonical as recipe_bytes
-from learners.releases import arrow, base, code, manifest, register, states, writing
+from learners.releases import arrow, base, checking, code, manifest, register, states, writing
+from learners.releases.folder import beside, move
 from learners.releases.manifest import Manifest
 from learners.releases.naming import Named, check_name
 from learners.releases.register import Spool
@@ -59,7 +59,8 @@ def build(
     """Build a release of the logs' rows into `place`/NAME@vN and record it in `log`.
 
     `Empty` where nothing is chosen, `TooOld` where the cut is before anything that the view reads, `HeldOut`
-    and `NotForTraining` for held-out episodes; `TrajlogError` where events before the cut are parked.
+    and `NotForTraining` for held-out episodes; `Corrupt` where the same was built before and its folder was edited
+    since; `TrajlogError` where events before the cut are parked.
     """
     check_name(name)
     if recipe.view is not None and recipe.view != view.name:
@@ -103,7 +104,9 @@ def build(
         manifest.write(made, of(release, view, written.files))
         if fresh and target.exists():
             shutil.rmtree(target)  # of a build that was killed before it was said, maybe with another cut
-        if not target.exists():
+        if target.exists():
+            checking.refuse_edited(target, manifest.read(target), release)
+        else:
             move(made, target)
     if fresh:
         log.append(Writer("release").event(release.named.stream, release.built))
@@ -143,27 +146,3 @@ def _ask_the_others(log: Log, logs: Sequence[Open], spool: Spool, name: str) -> 
             for stream in others or [own]
         )
         register.refuse_held_out(source.connection, streams, name)
-
-
-@contextmanager
-def beside(place: Path) -> Iterator[Path]:
-    """A folder for what is being made, gone afterwards unless it was moved."""
-    made = Path(tempfile.mkdtemp(prefix=".making-", dir=place))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def move(made: Path, target: Path) -> None:
-    """Put a finished folder in its place, durably."""
-    import os
-
-    made.chmod(0o755)
-    made.rename(target)
-    for folder in (target, target.parent):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from core.errors import Corrupt
 from learners.releases.canonical import Rows, release_id
 from learners.releases.manifest import MANIFEST, ROWS, Manifest, digest_of, encoded
 from learners.releases.states import Release
@@ -20,6 +21,15 @@ class Fault(msgspec.Struct, frozen=True):
 def fault(folder: Path, manifest: Manifest, release: Release | None) -> Fault | None:
     """The first of `faults`."""
     return next(iter(faults(folder, manifest, release)), None)
+
+
+def refuse_edited(folder: Path, manifest: Manifest, release: Release) -> None:
+    """`Corrupt` where the folder is not what was built."""
+    found = fault(folder, manifest, release)
+    if found is not None:
+        raise Corrupt(
+            found.why, where=str(folder / found.file), mend=f"run: trajlog release rebuild {release.named} --force"
+        )
 
 
 def faults(folder: Path, manifest: Manifest, release: Release | None) -> list[Fault]:
@@ -49,7 +59,10 @@ def faults(folder: Path, manifest: Manifest, release: Release | None) -> list[Fa
 def _manifest(folder: Path, manifest: Manifest, release: Release | None) -> list[Fault]:
     if digest_of(manifest.files) != manifest.built.files_digest:
         return [Fault(MANIFEST, "was edited: the files it lists are not those that were built")]
-    if (folder / MANIFEST).read_bytes() != encoded(manifest):
+    path = folder / MANIFEST
+    if not path.is_file():
+        return [Fault(MANIFEST, "is missing")]
+    if path.read_bytes() != encoded(manifest):
         return [Fault(MANIFEST, "was edited: it is not as it was written")]
     if release is not None:
         if manifest.name != release.name:

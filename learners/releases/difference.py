@@ -1,8 +1,8 @@
 """What changed between two releases, row by row, and why: each change has one cause.
 
 Causes: `new events` of the row (or of others, where a choice among rows came out otherwise), `superseded
-verdict`, `reviewer` (a person judged or marked), `retraction`, `erasure`, `fold version`, `recipe`, `split`
-(the row is held out, or too near what is).
+verdict`, `reviewer` (a person judged or marked), `retraction`, `erasure` (of what the row's text rests on),
+`fold version`, `recipe`, `split` (the row is held out, or too near what is).
 """
 
 from collections import Counter
@@ -14,7 +14,8 @@ import msgspec
 from core.identity import uuid_bytes
 from eventlog.log import Log, reader_of
 from learners import recipe
-from learners.releases import code, rebuild, register
+from learners.choice import KEPT
+from learners.releases import chat, code, rebuild, register
 from learners.releases.index import Entry
 from learners.releases.sources import opened
 from learners.releases.states import Release
@@ -99,24 +100,47 @@ def explain(
     why_old = _reasons(old, logs, {change.key for change in found.changes if change.kind == "added"}, progress)
     why_new = _reasons(new, logs, {change.key for change in found.changes if change.kind == "removed"}, progress)
     events = _Between(found.changes, old, new, logs)
-    other_fold = (old.built.view, old.built.code.text) != (new.built.view, new.built.code.text)
+    folds = _Folds.between(old, new)
     other_recipe = bytes(old.built.recipe) != bytes(new.built.recipe)
     explained = []
     for change in found.changes:
-        reason = {"added": why_old, "removed": why_new}.get(change.kind, {}).get(change.key)
-        own = events.of(change)
-        cause, detail = _cause(reason, own, events.judged_before(change), other_fold, other_recipe)
+        without, reasons = (old, why_old) if change.kind == "added" else (new, why_new)
+        reason = None if change.kind == "changed" else reasons.get(change.key)
+        cause, detail = (
+            _untold(change.kind, without)
+            if reason == KEPT
+            else _cause(reason, events.of(change), events.judged_before(change), folds, other_recipe)
+        )
         explained.append(change._replace(cause=cause, detail=detail))
     return found._replace(changes=explained)
 
 
+class _Folds(NamedTuple):
+    """From which `version` of the fold or of the text to which, if it is another; `source`: whether the same
+    version had another source."""
+
+    version: str | None
+    source: bool
+
+    @classmethod
+    def between(cls, old: Release, new: Release) -> "_Folds":
+        versions = [(one.built.view, one.built.code.text) for one in (old, new)]
+        other = [f"{a} → {b}" for a, b in zip(*versions, strict=True) if a != b]
+        return cls(", ".join(other) or None, old.built.code.fold != new.built.code.fold)
+
+
+def _untold(kind: Kind, without: Release) -> tuple[str, str | None]:
+    """The cause where a row was chosen, but could not be told in the release that is `without` it."""
+    if chat.MISSING in without.built.exclusions:
+        return "erasure", f"what it rests on {'is there again' if kind == 'added' else 'is gone'}"
+    return "fold version", f"the trajlog {without.built.code.trajlog} cannot read an event of it"
+
+
 def _cause(
-    reason: str | None, own: "list[_Event]", judged: bool, other_fold: bool, other_recipe: bool
+    reason: str | None, own: "list[_Event]", judged: bool, folds: _Folds, other_recipe: bool
 ) -> tuple[str, str | None]:
     """The cause of a change: `reason` is why the row is not on one side, `own` its events in between."""
     said = ", ".join(str(event) for event in own[:5]) + (f" and {len(own) - 5:,} more" if len(own) > 5 else "")
-    if reason == "kept":
-        return "erasure", "what it rests on is gone"
     if reason is not None and reason.startswith(HELD_OUT):
         return "split", reason
     if reason not in (None, _ABSENT) and other_recipe:
@@ -132,8 +156,8 @@ def _cause(
         if "VerificationRecorded" in types and judged:
             return "superseded verdict", said
         return "new events", said
-    if other_fold:
-        return "fold version", None
+    if folds.version or (folds.source and reason in (None, _ABSENT)):
+        return "fold version", folds.version or "the same version from another source"
     if other_recipe:
         return "recipe", reason
     return "new events", reason if reason != _ABSENT else None

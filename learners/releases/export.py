@@ -10,10 +10,11 @@ import msgspec
 import pyarrow as pa
 from msgspec import Raw
 
-from core.errors import Corrupt, TrajlogError, UsageError
+from core.errors import TrajlogError, UsageError
 from core.identity import uuid_bytes
 from eventlog.disk import write_atomic
 from learners.releases import arrow, checking, manifest
+from learners.releases.folder import beside, move
 from learners.releases.manifest import MANIFEST, ORDER, Manifest
 from learners.releases.states import Release
 
@@ -32,13 +33,17 @@ class NotApproved(TrajlogError):
 
 def check_approved(release: Release, *, review: bool) -> None:
     """`NotApproved` unless it may be trained on, or is only looked at."""
-    if release.state != "approved" and not review:
-        said = "is a draft" if release.state == "draft" else f"was rejected by {release.by}: {release.why}"
-        raise NotApproved(
-            f"{said}; it is not exported for training",
-            where=str(release.named),
-            mend="trajlog release approve does that, --review exports it to be looked at",
-        )
+    if release.state == "approved" or review:
+        return
+    if release.state == "draft":
+        said, mend = "is a draft", "trajlog release approve does that"
+    else:
+        said, mend = f"was rejected by {release.by}: {release.why}", "build another release"
+    raise NotApproved(
+        f"{said}; it is not exported for training",
+        where=str(release.named),
+        mend=f"{mend}, --review exports it to be looked at",
+    )
 
 
 def export(
@@ -51,36 +56,40 @@ def export(
     fetch: "Fetch",
     force: bool = False,
 ) -> int:
-    """Write the release to a new folder; returns how many rows. `Corrupt` where its files were edited."""
+    """Write the release to a new folder, whole or not at all; returns how many rows. `Corrupt` where its files
+    were edited."""
     found = manifest.read(folder)
-    fault = checking.fault(folder, found, release)
-    if fault is not None:
-        raise Corrupt(fault.why, where=str(folder / fault.file), mend="run: trajlog release rebuild --force")
+    checking.refuse_edited(folder, found, release)
     if format in ("openai", "atif") and "messages" not in found.schema:
         raise UsageError(f"{release.built.view} has no messages", where="--format", mend="use parquet or hf")
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        if not force:
-            raise UsageError("is there already", where=str(to), mend="give another place or --force")
-        shutil.rmtree(to) if to.is_dir() else to.unlink()
-    to.mkdir(parents=True, exist_ok=True)
-    if format == "parquet":
-        _parquet(found, folder, to)
-    elif format == "hf":
-        _hf(found, folder, to, str(release.named))
-    elif format == "openai":
-        _openai(found, folder, to)
-    else:
-        _atif(found, folder, to, logs, fetch)
-    for name in (MANIFEST, ORDER):
-        shutil.copyfile(folder / name, to / name)
+    if to.exists() and (not to.is_dir() or any(to.iterdir())) and not force:
+        raise UsageError("is there already", where=str(to), mend="give another place or --force")
+    to = to.absolute()
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with beside(to.parent) as made:
+        if format == "parquet":
+            _parquet(found, folder, made)
+        elif format == "hf":
+            _hf(found, folder, made, str(release.named))
+        elif format == "openai":
+            _openai(found, folder, made)
+        else:
+            _atif(found, folder, made, logs, fetch)
+        for name in (MANIFEST, ORDER):
+            shutil.copyfile(folder / name, made / name)
+        if to.exists():
+            shutil.rmtree(to) if to.is_dir() else to.unlink()
+        move(made, to)
     return release.built.rows
 
 
 def _parquet(found: Manifest, folder: Path, to: Path) -> None:
+    """In a folder of their own, and named as `datasets.load_dataset` looks for a split."""
     import pyarrow.parquet as pq
 
-    for name in found.shards:
-        target = to / f"{Path(name).stem}.parquet"
+    (to / "data").mkdir()
+    for i, name in enumerate(found.shards):
+        target = to / "data" / f"train-{i:05}-of-{len(found.shards):05}.parquet"
         batches = arrow.batches(folder / name)
         first = next(batches)
         with pq.ParquetWriter(target, first.schema, compression="zstd") as writer:
@@ -108,7 +117,7 @@ def _hf(found: Manifest, folder: Path, to: Path, name: str) -> None:
 
 
 def _openai(found: Manifest, folder: Path, to: Path) -> None:
-    with (to / "data.jsonl").open("wb") as file:
+    with (to / "train.jsonl").open("wb") as file:
         for row in _rows(found, folder, ["messages", "tool_schemas"]):
             document: dict[str, Any] = {"messages": [_message(message) for message in row["messages"]]}
             if row["tool_schemas"] is not None:

@@ -89,7 +89,9 @@ def read(folder: Path) -> Manifest:
         built = msgspec.json.decode(msgspec.json.encode(fields), type=ReleaseBuilt)
         manifest = msgspec.convert({"built": built, "files": files, **own}, Manifest)
     except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
-        raise BadRecord("was edited: it is no manifest any more", where=str(path)) from error
+        raise BadRecord(
+            "was edited: it is no manifest any more", where=str(path), mend="run: trajlog release rebuild --force"
+        ) from error
     if manifest.format != FORMAT:
         raise BadRecord(f"is of the format {manifest.format[:40]!r}, not {FORMAT}", where=str(path))
     return manifest

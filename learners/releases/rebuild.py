@@ -16,6 +16,7 @@ from eventlog.log import Log
 from learners import recipe, views
 from learners.releases import build, chat, checking, code, manifest, writing
 from learners.releases.base import Nothing
+from learners.releases.folder import beside, move
 from learners.releases.register import Spool
 from learners.releases.sources import Source, again, opened
 from learners.releases.states import Release
@@ -79,13 +80,13 @@ def rebuild(
     processes: int = 1,
 ) -> Rebuilt:
     """Build the release again. Its folder in `place` is put there where it is missing, or, with `force`, where its
-    files are not as they were."""
+    files are not as they were; without `force` those are `Corrupt`."""
     view = view_of(release)
     if isinstance(view, str):
         return Rebuilt(None, False, "code", view)
     chosen = recipe.load(bytes(release.built.recipe))
     place.mkdir(parents=True, exist_ok=True)
-    with build.beside(place) as made, tempfile.TemporaryFile() as file:
+    with beside(place) as made, tempfile.TemporaryFile() as file:
         with opened(sources(release, logs), view, progress=progress, processes=processes) as found:
             refuse = code.guard(found).refuse
             written = writing.Writing(view, chosen, made, Nothing(), fetch, Spool(file), progress).run(found, refuse)
@@ -95,12 +96,12 @@ def rebuild(
         target = place / str(release.named)
         said = build.of(release, view, written.files)
         if target.exists():
-            damaged = not (target / manifest.MANIFEST).exists() or checking.faults(target, said, release)
-            if not (damaged and force):
+            if not (force and checking.fault(target, said, release)):
+                checking.refuse_edited(target, said, release)
                 return Rebuilt(made_id, True, folder=target)
             shutil.rmtree(target)
         manifest.write(made, said)
-        build.move(made, target)
+        move(made, target)
         return Rebuilt(made_id, True, folder=target)
 
 

@@ -1,5 +1,6 @@
 """The shards being written."""
 
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from learners.releases.manifest import File
 
 
 class Shards:
-    """Rows made anew, and rows taken from the release before, in the order that they are given."""
+    """Rows made anew, and rows taken from the release before, in the order that they are given. `writer` writes
+    a batch while the next is made."""
 
-    def __init__(self, folder: Path, schema: pa.Schema, base: Base) -> None:
+    def __init__(self, folder: Path, schema: pa.Schema, base: Base, writer: Executor) -> None:
         self._folder = folder
         self._schema = schema
         self._base = base
+        self._writer = writer
+        self._doing: Future[None] | None = None
         self._files: dict[str, File] = {}
         self._file: arrow.Written | None = None
         self._pieces: list[pa.RecordBatch] = []
@@ -42,6 +46,7 @@ class Shards:
 
     def close(self) -> dict[str, File]:
         self._flush()
+        self._meanwhile(None)
         self._end()
         return self._files
 
@@ -67,13 +72,21 @@ class Shards:
     def _flush(self) -> None:
         self._take()
         self._make()
-        if not self._pieces:
-            return
-        if self._file is None:
-            self._file = arrow.Written(self._folder / f"data-{len(self._files):05}.arrow", self._schema)
-        self._file.add(arrow.joined(self._pieces))
+        if self._pieces:
+            self._meanwhile(self._pieces)
         self._pieces = []
         self._count = 0
+
+    def _meanwhile(self, pieces: list[pa.RecordBatch] | None) -> None:
+        """Have these written, once the last ones are."""
+        if self._doing is not None:
+            self._doing.result()
+        self._doing = None if pieces is None else self._writer.submit(self._write, pieces)
+
+    def _write(self, pieces: list[pa.RecordBatch]) -> None:
+        if self._file is None:
+            self._file = arrow.Written(self._folder / f"data-{len(self._files):05}.arrow", self._schema)
+        self._file.add(arrow.joined(pieces))
         if self._file.rows == arrow.SHARD:
             self._end()
 

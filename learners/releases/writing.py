@@ -1,22 +1,26 @@
 """Rows into a folder: chosen, written as text, digested, cut into shards.
 
 Two passes over the view, a page at a time: the recipe chooses by facts, then the chosen rows are made. What a
-release before holds unchanged is taken from its shards.
+release before holds unchanged is taken from its shards. While a page is made, the events of the next are read
+and the batch before is written, each by a thread of its own.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from eventlog.projection.collector import no_collector
 from learners.recipe import canonical as recipe_bytes
-from learners.releases import arrow, canonical, chat, index, order
+from learners.releases import arrow, canonical, chat, events, index, order
 from learners.releases.base import Base
 from learners.releases.before import Before, Old
+from learners.releases.events import Events
 from learners.releases.index import Entry
 from learners.releases.manifest import ORDER, ROWS, File
 from learners.releases.register import Spool
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
-_SOME = 64
+_PAGE = 64
 _ORDER = pa.schema([pa.field("row", pa.uint64(), False), pa.field("weight", pa.float64(), False)])
 
 
@@ -83,33 +87,35 @@ class Writing:
         self._view = view
         self._recipe = recipe
         self._folder = folder
+        self._base = base
         self._fetch = fetch
         self._progress = progress
         self._text = text_of(view)
-        self._names = view.schema().names
+        names = view.schema().names
+        self._parts = [names.index(name) for name in chat.PARTS] if self._text else []
         self._before = Before(base, spool)
-        self._shards = Shards(folder, schema(view), base)
         self._index = index.Writer(folder / ROWS)
         self._origins: dict[str, int] = {}
         self._origin_of = array("H")
         self._weights: array[float] = array("d")
         self._faults: Counter[str] = Counter()
-        self._done = 0
 
     def run(self, sources: Sequence[Open], refuse: Refuse | None = None) -> Written:
         """Write what the recipe chooses of these logs' rows; there are no shards where that is nothing."""
-        selection = select(self._facts(sources), self._recipe, refuse)
-        chosen = _Chosen(selection, self._origin_of)
-        logs = {source.log_id: canonical.Rows() for source in sources}
-        for number, source in enumerate(sources):
-            found = chosen.of(self._view.rows(source.connection, source.log_id))
-            while some := list(islice(found, _SOME)):
-                self._some(number, source, some, logs[source.log_id])
-                if self._progress:
-                    self._progress(self._done, selection.kept)
-        self._before.end()
-        files = self._shards.close()
-        shards = len(files)
+        with no_collector(), ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
+            selection = select(self._facts(sources), self._recipe, refuse)
+            chosen = _Chosen(selection, self._origin_of)
+            logs = {source.log_id: canonical.Rows() for source in sources}
+            shards = Shards(self._folder, schema(self._view), self._base, writer)
+            for number, source in enumerate(sources):
+                found = chosen.of(self._view.rows(source.connection, source.log_id))
+                for page in _ahead(self._pages(source, found, reader)):
+                    self._put(number, page, logs[source.log_id], shards)
+                    if self._progress:
+                        self._progress(len(self._weights), selection.kept)
+            self._before.end()
+            files = shards.close()
+        count = len(files)
         files[ROWS] = self._index.close()
         files[ORDER] = self._order()
         excluded = Counter(selection.excluded)
@@ -127,7 +133,7 @@ class Writing:
         return Written(
             release_id,
             {log_id: rows.count for log_id, rows in logs.items()},
-            shards,
+            count,
             files,
             dict(sorted(excluded.items())),
             {names[code]: count for code, count in sorted(chosen.origins.items(), key=lambda pair: names[pair[0]])},
@@ -140,24 +146,26 @@ class Writing:
                 self._origin_of.append(self._origins.setdefault(facts.origin_label, len(self._origins)))
                 yield facts
 
-    def _some(self, number: int, source: Open, some: "list[_Kept]", rows: canonical.Rows) -> None:
-        olds: list[tuple[bytes, Old | None]] = []
-        made: list[Row] = []
-        for row, weight in some:
-            old = self._before.meet(row.key, kept=weight is not None)
-            reference = canonical.reference(row.values)
-            olds.append((reference, old))
-            if weight is not None and (old is None or not old.same(reference)):
-                made.append(row)
-        texts = self._texts(source, made)
-        for (row, weight), (reference, old) in zip(some, olds, strict=True):
-            if weight is None:
-                continue
-            if old is not None and old.same(reference):
+    def _pages(self, source: Open, rows: "Iterator[_Kept]", reader: ThreadPoolExecutor) -> "Iterator[_Page]":
+        """The rows by pages, their events on the way."""
+        while some := list(islice(rows, _PAGE)):
+            page = []
+            for row, weight in some:
+                old = self._before.meet(row.key, kept=weight is not None)
+                if weight is not None:
+                    reference = canonical.reference(row.values)
+                    page.append(_Candidate(row, weight, reference, old, old is not None and old.same(reference)))
+            streams = [one.row.key.stream for one in page if not one.same] if self._text else []
+            yield _Page(page, reader.submit(events.read, source.connection, streams) if streams else None)
+
+    def _put(self, number: int, page: "_Page", rows: canonical.Rows, shards: Shards) -> None:
+        found = page.events.result() if page.events else {}
+        for row, weight, reference, old, same in page.rows:
+            if same and old is not None:
                 entry = old.entry
-                self._shards.take(number, old.place)
+                shards.take(number, old.place)
             else:
-                told = next(texts)
+                told = self._told(row, found)
                 if told.fault is not None:
                     self._faults[told.fault] += 1
                     self._before.lost(old)
@@ -166,17 +174,18 @@ class Writing:
                 values = (*row.values, *told.values)
                 digest = canonical.row_digest(canonical.row_bytes(stream, version, place, values))
                 entry = Entry(row.key, digest, reference, told.plain)
-                self._shards.add((number, stream, version, place, *values))
+                shards.add((number, stream, version, place, *values))
                 self._before.made(entry, old, row)
             self._index.add(number, entry)
             rows.add(entry.digest)
             self._weights.append(weight)
-            self._done += 1
 
-    def _texts(self, source: Open, rows: list[Row]) -> "Iterator[chat.Told]":
+    def _told(self, row: Row, found: dict[str, Events]) -> chat.Told:
+        """A row's text."""
         if self._text is None:
-            return iter([chat.Told((), True)] * len(rows))
-        return chat.told(source.connection, rows, self._names, self._fetch) if rows else iter(())
+            return chat.Told((), True)
+        parts = zip(*[row.values[i] for i in self._parts], strict=True)
+        return chat.conversation(row.key.stream, row.key.version, parts, found[row.key.stream], self._fetch)
 
     def _order(self) -> File:
         """The order of use, with the rows' weights."""
@@ -193,6 +202,32 @@ class Writing:
 
 _Kept = tuple[Row, float | None]
 """A row, and its weight if it is kept."""
+
+
+class _Candidate(NamedTuple):
+    """A row that is kept. `same`: the `old` one's bytes are its own."""
+
+    row: Row
+    weight: float
+    reference: bytes
+    old: Old | None
+    same: bool
+
+
+class _Page(NamedTuple):
+    rows: list[_Candidate]
+    events: Future[dict[str, Events]] | None
+
+
+def _ahead(pages: Iterable[_Page]) -> Iterator[_Page]:
+    """Each page once the next is begun."""
+    last = None
+    for page in pages:
+        if last is not None:
+            yield last
+        last = page
+    if last is not None:
+        yield last
 
 
 class _Chosen:

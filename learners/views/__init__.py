@@ -19,13 +19,10 @@ NAMES: Final = (SFT_ROWS.name, ROLLOUT_GROUPS.name)
 
 
 def find(name: str, version: int | None = None) -> "RowView":
-    """A view by its name, and its version (default: the newest). Versions that releases were made with stay.
-    `UsageError`."""
-    from learners.views.rollout_group import ROLLOUT_GROUP
-    from learners.views.sft_row import SFT_ROW
+    """A view by its name, and its version (default: the newest). `UsageError`."""
+    from learners.views import released
 
-    known: tuple[RowView, ...] = (SFT_ROW, ROLLOUT_GROUP)
-    versions = {view.version: view for view in known if view.name == name}
+    versions = {view.version: view for view in released.RELEASED if view.name == name}
     if not versions:
         from difflib import get_close_matches
 

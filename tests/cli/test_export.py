@@ -100,6 +100,7 @@ def test_a_folder_takes_files_and_a_file_lines(filled: str, capsys: Capture) -> 
     assert "is there already" in refused(capsys, "export", "aa11", "--out", "a.jsonl", code=2)
     assert "is there already" in refused(capsys, "export", "--all", "--out", "out", code=2)
     assert run(["export", "--all", "--out", "out", "--force", "--quiet"]) == 0
+    assert "there is no such folder" in refused(capsys, "export", "--all", "--out", "none/out/")
 
 
 @pytest.mark.parametrize("format", ["atif", "openai", "otlp"])
@@ -118,6 +119,7 @@ def test_what_is_exported_can_be_imported(
     ]
     assert as_json(capsys, "import", "all.jsonl")["episodes"] == {"new": 0, "present": 4, "rejected": 0}
     assert as_json(capsys, "verify", "--all")["problems"] == []
+    assert "the log ends at position" in refused(capsys, "verify", "--since", "999999")
 
 
 def test_bare_leaves_out_what_the_format_has_not(filled: str, capsys: Capture) -> None:

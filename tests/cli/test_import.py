@@ -87,6 +87,7 @@ def test_stdin_folders_and_globs(
         ("a.json", text(result()).decode().encode("utf-16"), "UTF-16", 1),
         ("a.json", b"<html></html>", "HTML", 1),
         ("none.json", None, "no such file or folder", 1),
+        ("", None, "an empty name names no file or folder", 1),
         (".", None, "holds no file that ends in", 1),
     ],
 )

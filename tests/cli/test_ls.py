@@ -73,7 +73,7 @@ def test_the_json_is_one_array_of_exactly_the_documented_rows(filled: str, capsy
 def test_an_empty_log_lists_nothing(url: str, capsys: Capture) -> None:
     assert as_json(capsys, "ls") == []
     assert run(["ls"]) == 0
-    assert capsys.readouterr().err == "no episodes\n"
+    assert capsys.readouterr().err.startswith("no episodes: the log is empty; trajlog import FILE")
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,7 @@ def test_an_empty_log_lists_nothing(url: str, capsys: Capture) -> None:
         (["--tool", "tool_2"], ["cc44", "bb33"]),
         (["--split", "dev"], ["bb33"]),
         (["--import", "i1"], ["aa22"]),
+        (["--import", "i"], ["aa22"]),
         (["--since", "2026-01-03"], ["cc44", "bb33", "aa22"]),
         (["--since", "2026-01-03T03:04:06Z"], ["cc44", "bb33"]),
         (["--since", "1h"], ["cc44"]),

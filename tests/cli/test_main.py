@@ -108,6 +108,14 @@ def test_a_pipe_closed_early_ends_it_like_any_other_tool(tmp_path: Path) -> None
     assert process.returncode == -signal.SIGPIPE
 
 
+def test_a_closed_stdout_is_one_line(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from cli.main import main; main()", "--version"]
+    shell = ["sh", "-c", '"$@" >&-', "sh", *program]
+    ended = subprocess.run(shell, env=environment(tmp_path), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "trajlog: stdout is closed; give what is printed somewhere to go\n"
+
+
 def test_ctrl_c_is_130_and_one_line(tmp_path: Path) -> None:
     program = "import cli.config, sys, time\ndef explain():\n  print('ready', flush=True); time.sleep(60)\n"
     program += "cli.config.explain = explain\nfrom cli.main import main; sys.argv = ['trajlog', 'config']; main()"

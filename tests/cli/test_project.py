@@ -1,5 +1,6 @@
 """`trajlog project` on a real database, with plug-ins as they are installed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -67,6 +68,8 @@ def test_an_empty_log_has_projections_that_stand_at_its_start(url: str, capsys: 
     assert as_json(capsys, "project", "parked") == []
     assert run(["project", "parked"]) == 0
     assert capsys.readouterr().err == "nothing is parked\n"
+    assert run(["project", "parked", "nope"]) == 1
+    assert capsys.readouterr().err == "trajlog: 'nope': no such projection; trajlog project ls lists them\n"
 
 
 def test_run_brings_those_named_up_to_date_with_what_they_are_made_from(filled: str, capsys: Capture) -> None:
@@ -118,6 +121,15 @@ def test_the_command_as_a_process_finds_it_too(talk: Path, filled: str) -> None:
     assert "talk_by_policy" in shown
 
 
+def test_what_a_plug_in_prints_is_not_in_the_answer(
+    filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    install(tmp_path, monkeypatch, "loud", "print('hello')\nVIEW = 5", "[trajlog.projections]\nloud = loud:VIEW\n")
+    assert run(["project", "ls", "--json"]) == 1
+    shown = capsys.readouterr()
+    assert [row["name"] for row in json.loads(shown.out)] and "hello" in shown.err
+
+
 def test_reading_commands_do_not_load_plug_ins(
     filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -130,6 +142,7 @@ def test_reading_commands_do_not_load_plug_ins(
     ("code", "said"),
     [
         ("raise ValueError('broken\\nfile')", "cannot be loaded: ValueError: broken"),
+        ("raise SystemExit(3)", "cannot be loaded: SystemExit: 3"),
         ("VIEW = 5", "needs a name"),
         ("class VIEW: name = 'episode'", "the name 'episode' is trajlog's own"),
         ("class VIEW: name = 'Big'", "needs a name of at most 32 small letters"),

@@ -69,6 +69,8 @@ def test_a_release_from_first_to_last(home: Path, database: Database, capsys: Ca
     assert (row["name"], row["version"], row["state"], row["by"]) == ("sft", 1, "approved", "reviewer-2")
     assert printed(capsys, "release", "ls").splitlines()[0].split()[:4] == ["release", "view", "rows", "state"]
     assert as_json(capsys, "release", "reject", "sft", *decided)["state"] == "rejected"
+    line = refused(capsys, "release", "export", "sft", "--to", str(home / "x"))
+    assert "was rejected by reviewer-2: looked at 6 rows" in line and "build another release" in line
 
 
 def test_nothing_is_listed_before_the_first_release(home: Path, capsys: Capture) -> None:
@@ -101,12 +103,15 @@ def test_exports_hold_the_same_rows(home: Path, database: Database, capsys: Capt
             as_json(capsys, "release", "export", "sft", "--format", format, "--to", str(tmp_path / format))["rows"] == 7
         )
     shard = pa.ipc.open_stream((home / "releases/sft@v1/data-00000.arrow").read_bytes()).read_all()
-    assert pq.read_table(tmp_path / "parquet" / "data-00000.parquet").to_pylist() == shard.to_pylist()
+    assert pq.read_table(tmp_path / "parquet" / "data").to_pylist() == shard.to_pylist()
     datasets = pytest.importorskip("datasets")
     assert datasets.load_from_disk(str(tmp_path / "hf")).to_list() == shard.to_pylist()
+    for format in ("parquet", "openai"):
+        loaded = datasets.load_dataset(str(tmp_path / format), cache_dir=str(tmp_path / "cache"))
+        assert {split: part.num_rows for split, part in loaded.items()} == {"train": 7}
     direct = datasets.Dataset.from_file(str(home / "releases/sft@v1/data-00000.arrow"))
     assert direct.to_list() == shard.to_pylist()
-    lines = [json.loads(line) for line in (tmp_path / "openai" / "data.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "openai" / "train.jsonl").read_text().splitlines()]
     assert [line["messages"][0]["role"] for line in lines] == ["user"] * 7
     assert lines[-1]["tools"] == [
         {"type": "function", "function": {"name": "tool_1", "description": "one", "parameters": {"type": "object"}}}
@@ -133,7 +138,15 @@ def test_an_edited_folder_names_the_file(home: Path, capsys: Capture, name: str)
     report = json.loads(capsys.readouterr().out)
     assert (report["ok"], next(fault["file"] for fault in report["faults"])) == (False, name)
     assert name in printed(capsys, "release", "verify", "sft", code=1)
-    assert name in refused(capsys, "release", "export", "sft", "--to", str(home / "x"), "--review")
+    for command in (
+        ("export", "sft", "--to", str(home / "x"), "--review"),
+        ("build", "sft", "--view", "sft_row"),
+        ("rebuild", "sft"),
+    ):
+        line = refused(capsys, "release", *command)
+        assert name in line and "was edited" in line and "release rebuild sft@v1 --force" in line
+    assert sorted(path.name for path in (home / "releases").iterdir()) == ["sft@v1"]
+    assert not (home / "x").exists()
     assert printed(capsys, "release", "rebuild", "sft", "--force")
     assert as_json(capsys, "release", "verify", "sft")["ok"]
 
@@ -228,6 +241,8 @@ def test_a_release_draws_on_another_log(home: Path, databases: Databases, capsys
     run(["release", "approve", "sft", "--by", "r", "--why", "w"])
     out = str(tmp_path / "out")
     arguments = ("--format", "atif", "--to", out, "--cut", other.url)
+    assert "give its database" in refused(capsys, "release", "export", "sft", *arguments[:4], code=2)
+    assert not list(tmp_path.glob("*out*")) and not list(tmp_path.glob(".making-*"))
     assert as_json(capsys, "release", "export", "sft", *arguments)["rows"] == 9
 
 

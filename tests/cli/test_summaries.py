@@ -78,7 +78,7 @@ def test_as_a_table(filled: str, capsys: Capture) -> None:
 def test_an_empty_log_has_none(url: str, capsys: Capture, command: str, empty: str) -> None:
     assert as_json(capsys, command) == []
     assert run([command]) == 0
-    assert capsys.readouterr().err == f"no {empty}\n"
+    assert capsys.readouterr().err.startswith(f"no {empty}: the log is empty; trajlog import FILE")
 
 
 def test_filters_sorts_and_limits(filled: str, capsys: Capture) -> None:

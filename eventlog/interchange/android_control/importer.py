@@ -46,7 +46,7 @@ class AndroidControl(Importer):
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
         episode = Fields(record.data, record.where)
         for name in ("goal", "steps"):
-            if name not in record.value:
+            if name not in episode:
                 raise episode.fault(f"{name} is missing: this is no AndroidControl episode")
         yield _Episode(episode, context, screens_of(context.folder)).draft
 

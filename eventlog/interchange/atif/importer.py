@@ -31,7 +31,7 @@ from core.vocabulary.episode import (
     MessageRecorded,
     Role,
 )
-from eventlog.interchange import Confidence, Context, EpisodeDraft, EventDraft, Importer, Record
+from eventlog.interchange import Confidence, Context, EpisodeDraft, EventDraft, Importer, Record, Rejected
 from eventlog.interchange.atif import images as atif_images
 from eventlog.interchange.atif.lint import lint
 from eventlog.interchange.atif.schema import NEWEST, minor_version
@@ -41,6 +41,8 @@ from eventlog.interchange.export.restore import restored
 from eventlog.interchange.mapping.contents import exact_value, goal_of, joined_text, parts_of, text_of
 from eventlog.interchange.mapping.lenient import content_of, inner, objects, soft
 from eventlog.interchange.mapping.messages import Calls, Fields, arguments_of
+from eventlog.interchange.sources import Source
+from eventlog.interchange.split import Reader
 
 FINISHING = frozenset({"finish", "submit", "done", "complete", "task_complete", "mark_task_complete"})
 """Tools that an agent calls to declare itself done."""
@@ -51,6 +53,13 @@ _EMPTY = Raw(b'""')
 
 
 _STEP = frozenset({"step_id", "source", "message"})
+
+
+class _Named(msgspec.Struct):
+    trajectory_id: Any = None
+
+
+_named = msgspec.json.Decoder(_Named).decode
 
 
 class Atif(Importer):
@@ -74,26 +83,34 @@ class Atif(Importer):
             return Confidence.LIKELY
         return Confidence.NO
 
+    def records(self, source: Source, reader: Reader) -> Iterator[Record | Rejected]:
+        for item in super().records(source, reader):
+            yield item._replace(twin=self._has_twin(item)) if isinstance(item, Record) else item
+
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
-        twin = self._has_twin(record)
+        twin = record.twin
         if context.strict:
             _be_strict(record, context)
             if twin:
-                name = str(record.value["trajectory_id"])[:80]
-                raise BadRecord(f"trajectory_id {name!r} is that of an earlier trajectory, which says other things")
+                name = _named(record.data).trajectory_id
+                what = f"trajectory_id {name[:80]!r} is that of an earlier trajectory, which says other things"
+                raise BadRecord(what)
         for draft in read(record.data, context):
             if twin:
                 draft.unmapped["trajectory_id of an earlier trajectory, which says other things"] += 1
                 twin = False
             yield draft
 
+    def __reduce__(self) -> tuple[type["Atif"], tuple[()]]:
+        """Another process maps what it is given; what is known stays here."""
+        return Atif, ()
+
     def _has_twin(self, record: Record) -> bool:
-        """Whether an earlier trajectory of this import has the same id and is another one."""
         name = record.value.get("trajectory_id")
         if not isinstance(name, str):
             return False
         digest = _short(record.data)
-        return self._known.setdefault(_short(name.encode()), digest) != digest
+        return self._known.setdefault(_short(name.encode(errors="replace")), digest) != digest
 
 
 def read(data: bytes, context: Context) -> Iterator[EpisodeDraft]:
@@ -293,8 +310,10 @@ class _Trajectory:
 
     def _rest(self, fields: Fields) -> MaybeRaw:
         """What has no place in the event: counted, and returned to be kept."""
-        self.draft.unmapped.update(fields.unmapped())
-        return fields.rest()
+        rest = fields.rest()
+        if isinstance(rest, Raw):
+            self.draft.unmapped.update(fields.unmapped())
+        return rest
 
     def _add(self, payload: Payload, at: int | None = None, actor: str | None = None) -> int:
         return self.draft.add(payload, occurred_at=at, actor=actor, conversation=self.conversation)
@@ -305,7 +324,9 @@ def _short(data: bytes) -> int:
 
 
 def _be_strict(record: Record, context: Context) -> None:
-    errors = [finding for finding in lint(record.value, context.folder) if finding.severity == "error"]
+    errors = [
+        finding for finding in lint(msgspec.json.decode(record.data), context.folder) if finding.severity == "error"
+    ]
     if errors:
         more = f" (and {len(errors) - 1:,} more: see trajlog atif lint)" if len(errors) > 1 else ""
         raise BadRecord(f"{errors[0].path} {errors[0].message}{more}", where=record.where)

@@ -53,7 +53,9 @@ class Folder:
                     raise _taken(path / self._name(episode))
 
     def __enter__(self) -> Self:
-        self.path.mkdir(parents=True, exist_ok=True)
+        if not self.path.resolve().parent.is_dir():
+            raise _no_folder(self.path)
+        self.path.mkdir(exist_ok=True)
         return self
 
     def __exit__(
@@ -91,7 +93,7 @@ class Lines:
         if self.path.is_file() and not force:
             raise _taken(path)
         if not self.path.parent.is_dir():
-            raise NotFound("there is no such folder", where=str(path.parent), mend="make it, or name another")
+            raise _no_folder(path)
         self._temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         self._file: BinaryIO
 
@@ -125,6 +127,10 @@ class Lines:
 
     def image(self, blob: BlobRef) -> str | None:
         return None
+
+
+def _no_folder(path: Path) -> NotFound:
+    return NotFound("there is no such folder", where=str(path.parent), mend="make it, or name another")
 
 
 def _taken(path: Path) -> UsageError:

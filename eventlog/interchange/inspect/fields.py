@@ -19,6 +19,7 @@ MAX_PUT_IN = 256 << 20
 _object = msgspec.json.Decoder(dict[str, Raw]).decode
 _list = msgspec.json.Decoder(list[Raw]).decode
 _REFERENCES = ("attachment://", "tc://")
+_SIGNS = tuple(reference.encode() for reference in _REFERENCES)
 
 
 class Attachments:
@@ -32,7 +33,8 @@ class Attachments:
 
     def put_in(self, value: Raw) -> Raw:
         """JSON with the texts it names in their place. `BadRecord` if that is far too much."""
-        if not any(sign.encode() in bytes(value) for sign in _REFERENCES):
+        text = bytes(value)
+        if not any(sign in text for sign in _SIGNS):
             return value
         return Raw(msgspec.json.encode(self._put_in(msgspec.json.decode(value))))
 

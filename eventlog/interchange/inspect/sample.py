@@ -45,7 +45,8 @@ from eventlog.interchange.inspect.fields import (
     specs_of,
     usage_of,
 )
-from eventlog.interchange.inspect.scores import scales, verification
+from eventlog.interchange.inspect.log import Log, log_of
+from eventlog.interchange.inspect.scores import verification
 from eventlog.interchange.mapping import images
 from eventlog.interchange.mapping.extras import extended, raw
 from eventlog.interchange.mapping.messages import Fields, joined, tool_value
@@ -109,17 +110,16 @@ _head = msgspec.json.Decoder(_Event).decode
 
 def episode(data: bytes, log: Raw, where: str, keep: Keep, header: bytes | None) -> EpisodeDraft:
     """The episode of a sample; `log` is what its record says of the log, `header` the whole header."""
-    return _Sample(Fields(data, where), _object(log), keep, header).draft
+    return _Sample(Fields(data, where), log_of(bytes(log)), keep, header).draft
 
 
 class _Sample:
     """A sample, being turned into a draft."""
 
-    def __init__(self, sample: Fields, log: dict[str, Raw], keep: Keep, header: bytes | None) -> None:
+    def __init__(self, sample: Fields, log: Log, keep: Keep, header: bytes | None) -> None:
         self.sample = sample
         self.keep = keep
-        self.eval = Fields(log.get("eval", NULL), sample.where, "eval")
-        self.plan = Fields(log.get("plan", NULL), sample.where, "plan")
+        self.log = log
         self.draft = EpisodeDraft(EpisodeStarted())
         self.unmapped = self.draft.unmapped
         old = sample.inner("transcript")
@@ -127,7 +127,7 @@ class _Sample:
         self.attachments = Attachments([each for each in texts if each], sample.where, self.unmapped)
         self.read: dict[bytes, list[Said]] = {}
         self.told = Conversation(self.draft)
-        self.model = self.eval.peek("model", str)
+        self.model = log.model
         self.tools: list[ToolSpec] | None = None
         pool = sample.inner("events_data")
         self.pool = pool.take("messages", list[Raw]) or []
@@ -313,7 +313,7 @@ class _Sample:
         name, epoch = sample.take("id", int | str), sample.take("epoch", int)
         if name is None:
             raise sample.fault("id is missing: this is no sample of an Inspect log")
-        task = f"{self.eval.peek('task', str) or 'inspect'}/{name}"
+        task = f"{self.log.task}/{name}"
         given = self.attachments.put_in(sample.raw("input") or NULL)
         held = {key: value for key in _TASK if (value := sample.raw(key)) and not is_empty(value)}
         about = {key: self.attachments.put_in(value) for key, value in held.items()}
@@ -323,7 +323,7 @@ class _Sample:
         started_at = self._time(sample.take("started_at", str))
         completed_at = self._time(sample.take("completed_at", str))
         attempt = self._attempt()
-        judged = verification(sample.inner("scores"), sample.raw("score"), scales(self.eval))
+        judged = verification(sample.inner("scores"), sample.raw("score"), self.log.accuracies)
         note = note_of(sample.inner("invalidation"))
         self._end(completed_at)
         if judged is not None:
@@ -341,8 +341,8 @@ class _Sample:
             backend=sandbox_of(about.get("sandbox")),
             environment="inspect",
             task_digest=f"sha256:{digest}",
-            seeds=self._seeds(),
-            versions=self._versions(),
+            seeds=self.log.seeds,
+            versions=self.log.versions,
             tools=self.tools or None,
             extra=extended(log=kept, **about),
         )
@@ -375,18 +375,6 @@ class _Sample:
             sample.drop(name, [])
         self.draft.add(EpisodeEnded(end, extra=self._rest(sample)), occurred_at=at)
 
-    def _seeds(self) -> dict[str, int]:
-        configs = self.eval.peek("model_generate_config", dict[str, Raw]), self.plan.peek("config", dict[str, Raw])
-        seeds = [config["seed"] for config in configs if config and "seed" in config]
-        seed = msgspec.json.decode(seeds[0]) if seeds else None
-        return {"model": seed} if isinstance(seed, int) and not isinstance(seed, bool) else {}
-
-    def _versions(self) -> dict[str, str]:
-        packages = self.eval.peek("packages", dict[str, Raw]) or {}
-        given = {name: msgspec.json.decode(version) for name, version in packages.items()}
-        given["task"] = self.eval.peek("task_version", int | str)
-        return {name: str(version) for name, version in given.items() if version is not None}
-
     def _time(self, text: str | None) -> int | None:
         if text is None:
             return None
@@ -398,8 +386,10 @@ class _Sample:
 
     def _rest(self, fields: Fields) -> MaybeRaw:
         """What could not be mapped: counted, and returned to be kept."""
-        self.unmapped.update(fields.unmapped())
-        return fields.rest()
+        rest = fields.rest()
+        if isinstance(rest, Raw):
+            self.unmapped.update(fields.unmapped())
+        return rest
 
 
 _TASK = ("description", "choices", "target", "sandbox", "files", "setup", "metadata")

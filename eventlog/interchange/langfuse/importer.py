@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from core.errors import BadRecord
+from core.vocabulary.base import UNSET, MaybeRaw
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
 from eventlog.interchange.gather import Gather, Group
 from eventlog.interchange.langfuse.trace import episode
@@ -25,6 +26,7 @@ from eventlog.interchange.split import MAX_RECORD, Piece
 Kind = Literal["trace", "observation", "score"]
 
 _encode = msgspec.json.encode
+_text = msgspec.json.Decoder(str).decode
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _TYPES = frozenset(
     {
@@ -56,7 +58,17 @@ _OF_TRACES = frozenset(
         "htmlPath",
     }
 )
-_MARKS: dict[bytes, Kind] = {b"T": "trace", b"O": "observation", b"S": "score"}
+_MARKS: dict[Kind, bytes] = {"trace": b"T", "observation": b"O", "score": b"S"}
+_KINDS = {mark: kind for kind, mark in _MARKS.items()}
+
+
+class _Begun(Struct):
+    id: Raw
+    start: MaybeRaw = msgspec.field(default=UNSET, name="startTime")
+    started: MaybeRaw = msgspec.field(default=UNSET, name="start_time")
+
+
+_begun = msgspec.json.Decoder(_Begun).decode
 
 
 class Row(NamedTuple):
@@ -120,8 +132,7 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
         yield explain(piece, error)
         return
     for row in found:
-        mark = next(mark for mark, kind in _MARKS.items() if kind == row.kind)
-        gather.add(row.trace.encode(), where, mark + row.data)
+        gather.add(row.trace.encode(), where, _MARKS[row.kind] + row.data)
 
 
 def _rows(fields: dict[str, Raw]) -> Iterator[Row]:
@@ -176,7 +187,7 @@ def _trace_of(fields: dict[str, Raw], kind: Kind) -> str:
 
 def _shallow(raw: Raw) -> Any:
     """A text as itself; anything else only as being there."""
-    return msgspec.json.decode(raw) if bytes(raw).startswith(b'"') else ...
+    return _text(raw) if bytes(raw).startswith(b'"') else ...
 
 
 def _record(group: Group, end: int) -> Record | Rejected:
@@ -187,7 +198,7 @@ def _record(group: Group, end: int) -> Record | Rejected:
         return Rejected(where, f"larger than {MAX_RECORD >> 20} MB: a trace must fit", end)
     rows: dict[Kind, dict[bytes, None]] = {"trace": {}, "observation": {}, "score": {}}
     for piece in group.pieces:
-        rows[_MARKS[piece.data[:1]]][piece.data[1:]] = None
+        rows[_KINDS[piece.data[:1]]][piece.data[1:]] = None
     if not rows["trace"] and not rows["observation"]:
         why = "scores of a trace that is not in this file: import the export's files as one, cat *.jsonl"
         return Rejected(where, f"{why} | trajlog import -", end)
@@ -197,6 +208,6 @@ def _record(group: Group, end: int) -> Record | Rejected:
 
 
 def _order(data: bytes) -> tuple[str, str]:
-    fields = _fields(data)
-    start = next((_shallow(fields[name]) for name in ("startTime", "start_time") if name in fields), "")
-    return str(start).replace("T", " "), str(_shallow(fields["id"]))
+    begun = _begun(data)
+    start = begun.started if begun.start is UNSET else begun.start
+    return str("" if start is UNSET else _shallow(start)).replace("T", " "), str(_shallow(begun.id))

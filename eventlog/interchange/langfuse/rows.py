@@ -13,6 +13,7 @@ from core.errors import BadEvent, BadRecord
 from core.vocabulary.episode import Usage
 from eventlog.interchange.mapping.messages import json_text
 
+_text = msgspec.json.Decoder(str).decode
 _HUMP = re.compile(r"_([a-z])")
 
 
@@ -24,7 +25,8 @@ class Row:
         self.path = path
         self.given = given
         self._names = {_camel(name): name for name in given}
-        self._left = {_camel(name): value for name, value in given.items()}
+        named = {_camel(name): value for name, value in given.items()}
+        self._left = {name: value for name, value in named.items() if bytes(value) not in _ABSENT}
         self.id = self.peek("id", str | int)
 
     @property
@@ -35,7 +37,7 @@ class Row:
     def peek(self, name: str, kind: Any) -> Any:
         """A field's value; None if it is absent, null or, as exports write it, an empty text."""
         value = self._left.get(name)
-        if value is None or bytes(value) in _ABSENT:
+        if value is None:
             return None
         try:
             return _decoder(kind)(value)
@@ -47,13 +49,14 @@ class Row:
     def take(self, name: str, kind: Any) -> Any:
         """A field's value, taken out."""
         value = self.peek(name, kind)
-        self._left.pop(name, None)
+        if value is not None:
+            del self._left[name]
         return value
 
     def json(self, name: str) -> Raw | None:
         """A field's JSON, also where it was exported as a text; None if it is absent or empty."""
         value = self._left.get(name)
-        return None if value is None or bytes(value) in _ABSENT else unquoted(value)
+        return None if value is None else unquoted(value)
 
     def take_json(self, name: str) -> Raw | None:
         """A field's JSON, taken out."""
@@ -124,7 +127,7 @@ def _numbers(value: Raw | None) -> dict[str, float]:
 def unquoted(value: Raw) -> Raw:
     """JSON that was exported as a text, as itself."""
     if bytes(value).startswith(b'"'):
-        text = msgspec.json.decode(value, type=str)
+        text = _text(value)
         if text.lstrip()[:1] in ("{", "["):
             return json_text(text) or value
     return value

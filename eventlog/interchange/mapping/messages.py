@@ -21,8 +21,10 @@ _INDEX = re.compile(r"\[\d+\]")
 
 _encode = msgspec.json.encode
 _NULL = Raw(b"null")
+_OBJECT = dict[str, Raw]
 _OBJECTS = list[dict[str, Raw]]
 _scan = msgspec.json.Decoder(Raw).decode
+_text = msgspec.json.Decoder(str).decode
 
 
 class Fields:
@@ -46,7 +48,7 @@ class Fields:
         else:
             text = bytes(raw)
             self.verbatim = None if text == b"null" else text
-            self._left = self._decode(raw, dict[str, Raw], "") or {}
+            self._left = self._decode(raw, _OBJECT, "") or {}
 
     @property
     def path(self) -> str:
@@ -62,8 +64,11 @@ class Fields:
 
     def take(self, name: str, kind: Any) -> Any:
         """A field's value; None if it is absent or null."""
-        value = self.peek(name, kind)
-        self._left.pop(name, None)
+        raw = self._left.get(name)
+        if raw is None:
+            return None
+        value = self._decode(raw, kind, name)
+        del self._left[name]
         return value
 
     def drop(self, name: str, value: object) -> None:
@@ -178,7 +183,7 @@ def arguments_of(raw: Raw | None) -> tuple[Raw, str | None]:
     """A call's arguments, and their text if that is no JSON. Recorded as a text, they are that text."""
     if raw is None or not bytes(raw).startswith(b'"'):
         return raw or Raw(b"null"), None
-    text = msgspec.json.decode(raw, type=str)
+    text = _text(raw)
     inner = json_text(text)
     return (Raw(b"null"), text) if inner is None else (inner, None)
 
@@ -186,7 +191,7 @@ def arguments_of(raw: Raw | None) -> tuple[Raw, str | None]:
 def tool_value(content: Raw) -> Raw:
     """A tool's answer: where it is a text that holds a JSON object or list, that text; else as it is."""
     if bytes(content).startswith(b'"'):
-        text = msgspec.json.decode(content, type=str)
+        text = _text(content)
         if text.lstrip()[:1] in ("{", "["):
             return json_text(text) or content
     return content

@@ -4,7 +4,6 @@ what it does not know: such a part, field or value is kept as it is.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -16,6 +15,9 @@ from eventlog.interchange.mapping.messages import arguments_of, joined
 from eventlog.interchange.mapping.turns import NULL, Said
 
 _encode = msgspec.json.encode
+_read_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_read_list = msgspec.json.Decoder(list[Raw]).decode
+_read_text = msgspec.json.Decoder(str).decode
 _ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "developer",
@@ -240,16 +242,12 @@ def _speaks(fields: dict[str, Raw]) -> bool:
 
 
 def _object(raw: Raw) -> dict[str, Raw] | None:
-    return _read(raw, b"{", dict[str, Raw])  # type: ignore[no-any-return]
+    return _read_object(raw) if bytes(raw).startswith(b"{") else None
 
 
 def _list(raw: Raw) -> list[Raw] | None:
-    return _read(raw, b"[", list[Raw])  # type: ignore[no-any-return]
+    return _read_list(raw) if bytes(raw).startswith(b"[") else None
 
 
 def _text(raw: Raw) -> str | None:
-    return _read(raw, b'"', str)  # type: ignore[no-any-return]
-
-
-def _read(raw: Raw, opening: bytes, kind: Any) -> Any:
-    return msgspec.json.decode(raw, type=kind) if bytes(raw).startswith(opening) else None
+    return _read_text(raw) if bytes(raw).startswith(b'"') else None

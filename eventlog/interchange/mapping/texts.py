@@ -7,10 +7,11 @@ _decode = msgspec.json.Decoder().decode
 
 def check_texts(data: bytes) -> None:
     """`ValueError` where a text is none: bytes that are no UTF-8, half of a surrogate pair."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        _decode(data)
-        raise
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            _decode(data)
+            raise
     if b"\\ud" in data or b"\\uD" in data:
         _decode(data)

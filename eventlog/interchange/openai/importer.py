@@ -217,8 +217,10 @@ class _Chat:
 
     def _rest(self, fields: Fields) -> MaybeRaw:
         """What has no place in the event: counted, and returned to be kept."""
-        self.draft.unmapped.update(fields.unmapped())
-        return fields.rest()
+        rest = fields.rest()
+        if isinstance(rest, Raw):
+            self.draft.unmapped.update(fields.unmapped())
+        return rest
 
     def _add(self, payload: Payload, actor: str | None = None) -> int:
         return self.draft.add(payload, actor=actor)

@@ -18,7 +18,7 @@ from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Re
 from eventlog.interchange.gather import Gather, Group
 from eventlog.interchange.mapping.texts import check_texts
 from eventlog.interchange.otlp.exporter import EPISODE, FORMAT
-from eventlog.interchange.otlp.json import Entry, KeyValue, begun, entries, ids_of, request
+from eventlog.interchange.otlp.json import KeyValue, begun, entries, ids_of, request
 from eventlog.interchange.otlp.restore import restore
 from eventlog.interchange.otlp.trace import episode
 from eventlog.interchange.records import explain, find_layout, pieces
@@ -26,6 +26,7 @@ from eventlog.interchange.split import MAX_RECORD, Piece
 
 _CONVERSATION = "gen_ai.conversation.id"
 _JOINS = (EPISODE, _CONVERSATION)
+_NAMES = tuple(key.encode() for key in _JOINS)
 _SIGNS = (b'"gen_ai.', b'"traceloop.', b'"llm.request.type', EPISODE.encode())
 _REQUEST = frozenset({"resourceSpans", "resourceLogs"})
 
@@ -95,37 +96,33 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
         return
     for entry in found:
         kind = "a log record" if entry.is_log else "a span"
+        data = bytes(entry.data)
         try:
-            trace, span = ids_of(entry.data)
+            trace, span = ids_of(data)
             if not span and not entry.is_log:
                 raise ValueError("spanId is missing")
-            rank, joined = _joined_to(entry)
+            rank, joined = _joined_to(data)
         except (ValueError, RecursionError) as error:
             yield f"{kind} cannot be read: {error}"
             continue
-        gather.add(trace, where, _mark(entry), shared=entry.context, name=joined, rank=rank)
+        mark = b"L" if entry.is_log else b"S"
+        gather.add(trace, where, mark + data, shared=entry.context, name=joined, rank=rank)
 
 
-def _joined_to(entry: Entry) -> tuple[int, str | None]:
-    """What the entry's trace is a part of, if it says so, and how much that counts."""
-    if not any(key.encode() in bytes(entry.data) for key in _JOINS):
+def _joined_to(data: bytes) -> tuple[int, str | None]:
+    """What an entry's trace is a part of, if it says so, and how much that counts."""
+    if not any(name in data for name in _NAMES):
         return 0, None
-    given = {pair.key: pair.value.string for pair in _attributes(entry.data).attributes if pair.value is not None}
+    given = {pair.key: pair.value.string for pair in _attributes(data).attributes if pair.value is not None}
     named = [(rank, f"{key} {given[key]}") for rank, key in enumerate(_JOINS) if given.get(key)]
     return named[0] if named else (0, None)
 
 
-def _mark(entry: Entry) -> bytes:
-    return (b"L" if entry.is_log else b"S") + bytes(entry.data)
-
-
 def _record(group: Group) -> bytes:
     """One request of the group's spans: by time, then id, each once."""
-    found: dict[bytes, tuple[Any, bytes]] = {}
-    for piece in group.pieces or []:
-        found.setdefault(piece.data + piece.shared, (_order(piece.data), piece.shared))
-    ordered = sorted(found.items(), key=lambda item: item[1][0])
-    return request((shared, Raw(key[1 : len(key) - len(shared)]), key.startswith(b"L")) for key, (_, shared) in ordered)
+    found = dict.fromkeys((piece.data, piece.shared) for piece in group.pieces or [])
+    ordered = sorted(found, key=lambda each: _order(each[0]))
+    return request((shared, Raw(data[1:]), data.startswith(b"L")) for data, shared in ordered)
 
 
 def _order(data: bytes) -> tuple[bool, int, str, bytes]:

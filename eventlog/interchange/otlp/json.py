@@ -102,7 +102,7 @@ def entries(data: bytes) -> list[Entry] | None:
     return found
 
 
-def ids_of(data: Raw) -> tuple[bytes, bytes]:
+def ids_of(data: bytes | Raw) -> tuple[bytes, bytes]:
     """The trace's and the span's id. `ValueError` if they are none; that of a span may be absent."""
     ids = _ids(data)
     return id_bytes(ids.trace, 16, "traceId"), id_bytes(ids.span, 8, "spanId") if ids.span else b""

@@ -49,7 +49,7 @@ class SweAgent(Importer):
 
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
         run = Fields(record.data, record.where)
-        if not record.value.keys() & {"trajectory", "history", "attempts"}:
+        if not any(name in run for name in ("trajectory", "history", "attempts")):
             raise run.fault("trajectory and history are missing: this is no SWE-agent trajectory")
         attempts = list(run.each("attempts"))
         drafts = [_Run(attempt, context, number).draft for number, attempt in enumerate(attempts, 1)]

@@ -78,7 +78,7 @@ class MiniSweAgent(Importer):
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
         bare = record.data.startswith(b"[")
         run = Fields({"messages": Raw(record.data)} if bare else record.data, record.where)
-        if "messages" not in record.value:
+        if "messages" not in run:
             raise run.fault("messages is missing: this is no mini-swe-agent trajectory")
         yield _Run(run, context).draft
 
@@ -184,8 +184,10 @@ class _Run:
 
     def _rest(self, fields: Fields) -> MaybeRaw:
         """What could not be mapped: counted, and returned to be kept."""
-        self.draft.unmapped.update(fields.unmapped())
-        return fields.rest()
+        rest = fields.rest()
+        if isinstance(rest, Raw):
+            self.draft.unmapped.update(fields.unmapped())
+        return rest
 
 
 def _started(run: Fields, info: Fields, messages: list[Fields]) -> EpisodeStarted:

@@ -214,8 +214,10 @@ class Steps:
         for name in _PROMPTS:
             if fields.raw(name) is not None:
                 self.draft.unmapped[f"trajectory[].{name}: in the record alone, a prompt that repeats the history"] += 1
-        self.draft.unmapped.update(fields.unmapped())
-        return fields.rest()
+        rest = fields.rest()
+        if isinstance(rest, Raw):
+            self.draft.unmapped.update(fields.unmapped())
+        return rest
 
 
 def _words(fields: Fields, text: str) -> list[tuple[str, Any, Any]]:

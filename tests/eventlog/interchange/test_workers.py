@@ -22,6 +22,7 @@ from eventlog.interchange.workers import Workers
 from eventlog.ledger import Ledger
 from tests.databases import Database
 from tests.eventlog.interchange.results import result, text
+from tests.eventlog.interchange.trajectories import said, trajectory
 
 MANY = 60
 
@@ -151,6 +152,16 @@ if __name__ == "__main__":
     assert set(lengths.values()) <= {10}
 
 
+def test_a_twin_is_known_whoever_maps_it(ledger: Ledger, tmp_path: Path, sent: list[int]) -> None:
+    trajectories = [trajectory(said(f"Find {n}."), trajectory_id=f"t{n % 20}") for n in range(40)]
+    data = b"\n".join(json.dumps(each).encode() for each in trajectories)
+    report = _take(ledger, tmp_path, data, "a.jsonl", strict=True)
+    assert sent and report.episodes == {"new": 20, "present": 0, "rejected": 20}
+    report = _take(ledger, tmp_path, data, "a.jsonl")
+    assert report.episodes == {"new": 20, "present": 20, "rejected": 0}
+    assert report.unmapped["trajectory_id of an earlier trajectory, which says other things"] == 20
+
+
 def test_an_export_of_our_own_asks_for_its_blobs(ledger: Ledger, tmp_path: Path) -> None:
     blob = BlobStore(tmp_path / "blobs").put(b"here already")
     lines = []
@@ -166,6 +177,16 @@ def test_an_export_of_our_own_asks_for_its_blobs(ledger: Ledger, tmp_path: Path)
     assert report.episodes["new"] == 12
     bodies = [event.body for event in ledger.read_all() if event.type == "MessageRecorded"]
     assert sum(blob.address.encode() in body for body in bodies) == 12, report.unmapped
+
+
+def test_bare_lists_of_messages_are_read_the_same(ledger: Ledger, tmp_path: Path, sent: list[int]) -> None:
+    lists = [
+        [{"role": "user", "content": f"task {number}"}, {"role": "assistant", "content": "hello"}]
+        for number in range(MANY)
+    ]
+    data = b"\n".join(json.dumps(messages).encode() for messages in lists)
+    report = _take(ledger, tmp_path, data, format="mini-swe-agent")
+    assert sent and report.episodes == {"new": MANY, "present": 0, "rejected": 0}
 
 
 def _workers(parent: int) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 from core.errors import Corrupt, Unavailable
 from eventlog.database import Connection, connect
 from eventlog.ledger import Ledger
-from eventlog.projection import Column, Row, View, parked, shards, table, verify
+from eventlog.projection import Column, Row, View, is_first, parked, shards, table, verify
 from eventlog.projection.runner import catch_up
 from eventlog.views import reading, registered
 from eventlog.views.episode import EPISODE
@@ -86,6 +86,20 @@ def test_a_changed_row_of_a_second_stage_is_found(log: Ledger, connection: Conne
     connection.execute(f"INSERT INTO {table(TASK)} (task) VALUES ('zebra')")
     found = verify.verify(connection, TASK)
     assert [(d.stream, d.column) for d in found.differences] == [("alarm", "passed"), ("mail", None), ("zebra", None)]
+
+
+def test_a_second_stage_whose_sources_were_read_since_is_no_difference(log: Ledger, connection: Connection) -> None:
+    commits = list(random_log(7))
+    for commit in commits[:-3]:
+        log.append_many(commit)
+    catch_up(log, connection, registered())
+    for commit in commits[-3:]:
+        log.append_many(commit)
+    catch_up(log, connection, [p for p in registered() if is_first(p)])
+    for projection in registered():
+        assert verify.verify(connection, projection).ok
+        shadowed = verify.shadow(connection, projection, projection)
+        assert shadowed.added + shadowed.removed + shadowed.changed == 0
 
 
 def test_verifying_goes_by_the_checkpoint(log: Ledger, connection: Connection) -> None:

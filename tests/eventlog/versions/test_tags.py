@@ -138,6 +138,11 @@ def test_nothing_is_named_where_there_is_nothing(ledger: Ledger, keys: Keys) -> 
     assert not keys.folder.exists()
 
 
+def test_what_is_before_the_first_event_is_not_signed(log: Ledger, keys: Keys) -> None:
+    with pytest.raises(NotFound, match="0 is before the first event"):
+        tags.create(log, keys, "gold", at="0")
+
+
 def test_an_unknown_tag_is_said(log: Ledger) -> None:
     for name in ("gold", "", "7"):
         with pytest.raises(NotFound, match=r"no such tag; trajlog tag ls lists them"):
