@@ -15,10 +15,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from backends.conversation import Said, Situation
-from backends.planners import PlannerFailed, PlannerLate, PlannerUnavailable, Stopped, Turn, tool_call
+from backends.planners import PlannerFailed, PlannerLate, PlannerUnavailable, Stopped, Turn, sampling_of, tool_call
 from backends.schemas import NO_ARGUMENTS
 from core.errors import UsageError
 from core.vocabulary.base import MaybeRaw
@@ -63,7 +63,7 @@ class ModelPlanner:
         self._shown = address(f"{url}#{model}")[0]
         self._key = os.environ.get(KEY, "")
         self._sampling = sampling
-        self._given: dict[str, Any] = {} if sampling is UNSET else _object(sampling)
+        self._given = sampling_of(sampling)
         self._runner: asyncio.Runner | None = None
         self._client: httpx.AsyncClient | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -150,12 +150,26 @@ class ModelPlanner:
         raise AssertionError("unreachable")
 
     def _turn(self, answer: bytes, latency_ms: float) -> Turn:
+        said = self._completion(answer)
         try:
-            return turn(msgspec.json.decode(answer), latency_ms, self._sampling)
+            return turn(said, latency_ms, self._sampling)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
+            what = f"its turn cannot be read ({type(error).__name__}: {error})"
             raise PlannerFailed(
-                self._said(f"no chat completion: {error}"), where=self._shown, mend=f"it said {answer[:120]!r}"
+                self._said(what), where=self._shown, mend=self._said(f"it said {_reason(answer)!r}")
             ) from error
+
+    def _completion(self, answer: bytes) -> Any:
+        """The answer, if it is a chat completion; anything else says nothing about the model."""
+        try:
+            said = msgspec.json.decode(answer)
+            if isinstance(said["choices"][0]["message"], dict):
+                return said
+        except (ValueError, LookupError, TypeError, RecursionError):
+            pass
+        what = f"it answered 200 without a chat completion: {_reason(answer) or 'nothing'}"
+        mend = f"POST {self._shown}/chat/completions must be an OpenAI-compatible server's"
+        raise PlannerUnavailable(self._said(what), where=self._shown, mend=mend)
 
     def _said(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text
@@ -252,11 +266,4 @@ def _reason(answer: bytes) -> str:
         text = found.get("message", found) if isinstance(found, dict) else found
     except (ValueError, RecursionError):
         text = answer.decode(errors="replace")
-    return str(text)[:300]
-
-
-def _object(raw: Raw | bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise UsageError(f"no JSON object: {error}", where="--sampling") from error
+    return " ".join(str(text).split())[:300]

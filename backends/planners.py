@@ -5,7 +5,7 @@ keep no memory of their own: all they need is in the situation, so that an episo
 """
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -107,6 +107,7 @@ class PlannerSpec(msgspec.Struct, frozen=True):
     def make(self) -> Planner:
         """A new planner. `UsageError` for what is none."""
         kind, _, rest = self.text.partition(":")
+        sampling_of(self.sampling)
         if kind == "script" and rest:
             return ScriptPlanner(read(Path(rest)), f"script:{Path(rest).name}")
         if kind == "openai" and rest:
@@ -132,6 +133,15 @@ class PlannerSpec(msgspec.Struct, frozen=True):
 
         url, model = address(rest)
         return f"openai:{url}#{model}"
+
+
+def sampling_of(raw: MaybeRaw) -> dict[str, Any]:
+    """The sampling parameters. `UsageError` if they are no JSON object."""
+    try:
+        return {} if raw is UNSET else msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        mend = "write it like '{\"temperature\": 0.7}'"
+        raise UsageError(f"no JSON object: {error}", where="--sampling", mend=mend) from error
 
 
 def tool_call(tool: str, text: str, call_id: str | None) -> ToolCall:

@@ -69,12 +69,15 @@ Script = list[Step]
 
 
 def read(path: Path) -> Script:
-    """The script in a file. `UsageError` if it cannot be read or is none."""
+    """The script in a file. `UsageError` if it cannot be read, is none or has no step."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    return parse(data, where=str(path))
+    found = parse(data, where=str(path))
+    if not found:
+        raise UsageError("there is no step in it", where=str(path), mend="see docs/environments.md")
+    return found
 
 
 def parse(data: bytes | Raw, *, where: str = "script") -> Script:

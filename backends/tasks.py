@@ -124,7 +124,7 @@ def load(log: Log, id: str, digest: str | None = None) -> Known:
     found = _find(log, id, digest)
     if found is None:
         what = "no such task" if digest is None else f"the log has no specification {digest[:19]}… of the task"
-        raise NotFound(what, where=id, mend="trajlog task ls lists them; trajlog task add adds more")
+        raise NotFound(what, where=id, mend="trajlog task ls lists them; trajlog task add --env phone adds some")
     return found
 
 
@@ -192,12 +192,24 @@ def _values(path: Path, data: bytes) -> Iterator[tuple[Any, str]]:
         else:
             found = msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:  # also what tomllib and msgspec raise
-        raise BadRecord(f"cannot be read: {error}", where=str(path)) from error
+        raise _unreadable(path, data, str(error)) from error
     if isinstance(found, list):
         for number, value in enumerate(found):
             yield value, f"{path}[{number}]"
     else:
         yield found, str(path)
+
+
+def _unreadable(path: Path, data: bytes, why: str) -> BadRecord:
+    kind = {".toml": "TOML", ".jsonl": "JSON lines", ".ndjson": "JSON lines"}.get(path.suffix, "JSON")
+    if not data.strip():
+        return BadRecord("it is empty", where=str(path), mend="write a task in it; see docs/environments.md")
+    if "truncated" in why:
+        return BadRecord(
+            "it is cut short: the JSON in it does not end", where=str(path), mend="get the whole file again"
+        )
+    mend = "a task file ends in .json, .jsonl or .toml; see docs/environments.md"
+    return BadRecord(f"it is no {kind}: {why}", where=str(path), mend=mend)
 
 
 def _task(value: Any, where: str) -> Task:

@@ -116,7 +116,7 @@ def exec(
                         _print_lines(result, lines if one else lines[:1])
         finally:
             instances.close()
-    _print(found, one=one, json=json)
+    _print(found, one=one, everything=all_ and not any(chosen), json=json)
     if code := exit_code(found):
         raise typer.Exit(code)
 
@@ -232,7 +232,7 @@ def _print_lines(result: "Executed", lines: list[str]) -> None:
         print_text(f"{style('DIVERGED', 'red')} ep={clean(result.episode)} {clean(text)}")
 
 
-def _print(found: "list[Executed]", *, one: bool, json: bool) -> None:
+def _print(found: "list[Executed]", *, one: bool, everything: bool, json: bool) -> None:
     from backends.execution import summary
 
     if one:
@@ -248,20 +248,23 @@ def _print(found: "list[Executed]", *, one: bool, json: bool) -> None:
         return
     _print_unrun(found)
     if not found:
-        note("no episodes")
+        some = "trajlog import FILE brings some, trajlog run makes some"
+        note(f"no episodes; {some}" if everything else "no episode fits; trajlog ls says which there are")
         return
     _print_many(told)
 
 
 def _print_unrun(found: "list[Executed]") -> None:
     """Why episodes were not run, each reason once."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[Executed]] = {}
     for result in found:
         if result.why is not None:
-            reasons.setdefault(result.why, []).append(result.episode)
-    for why, episodes in reasons.items():
-        more = "" if len(episodes) == 1 else f" and {len(episodes) - 1:,} more"
-        print_text(f"{style('INCOMPLETE', 'yellow')} ep={clean(episodes[0])}{more}: {clean(why)}")
+            reasons.setdefault(result.why, []).append(result)
+    for why, results in reasons.items():
+        more = "" if len(results) == 1 else f" and {len(results) - 1:,} more"
+        tools = sorted({name for result in results for name in result.lacking})
+        named = f" ({', '.join(tools)})" if tools else ""
+        print_text(f"{style('INCOMPLETE', 'yellow')} ep={clean(results[0].episode)}{more}: {clean(why + named)}")
 
 
 def _print_one(result: "Executed") -> None:
@@ -291,7 +294,7 @@ def _masked(count: int) -> str:
 
 def _print_findings(found: "list[Executed]") -> None:
     """Tools that are missing, and those that answer otherwise every time."""
-    lacking = Counter((name, result.env) for result in found for name in result.lacking)
+    lacking = Counter((name, result.env) for result in found if result.why is None for name in result.lacking)
     for (name, env), count in sorted(lacking.items(), key=str):
         calling = "1 episode calls it" if count == 1 else f"{count:,} episodes call it"
         print_text(f"{clean(env or '-')} has no tool {clean(name)}: {calling}")

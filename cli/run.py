@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.frame import Json, command
+from cli.output import note
 from cli.settings import settings
 from core.errors import BadRecord, UsageError
 
@@ -57,7 +58,7 @@ def run(
 
     limits = Limits(action_s=deadline, turn_s=turn_deadline)
     if resume is not None:
-        if task or group != 1 or faults or sampling or seed:
+        if task or group != 1 or faults or sampling is not None or seed:
             raise UsageError(
                 "what it goes on with is settled", where="--resume", mend="only --env and --planner can differ"
             )
@@ -65,7 +66,10 @@ def run(
         return
     if end or not task or planner is None:
         missing = "--resume" if end else "--task" if not task else "--planner"
-        raise UsageError(f"{missing} is missing", where="run", mend="see trajlog run --help")
+        tasks = "trajlog task ls lists them, trajlog task add --env phone adds some"
+        raise UsageError(
+            f"{missing} is missing", where="run", mend=tasks if missing == "--task" else "see trajlog run --help"
+        )
     _run(env, task, planner, group, parallel, faults, sampling, seed, limits, json)
 
 
@@ -109,7 +113,10 @@ def _run(
                 plan=[*added, *parse(one.task.spec.initial.faults, where=one.task.id)],
                 versions=_versions(spec),
             )
-            jobs += [job] if group == 1 else groups.begin(log, job, group, policy, writer)
+            begun = [job] if group == 1 else groups.begin(log, job, group, policy, writer)
+            if begun[0].group is not None:
+                note(f"group {begun[0].group}; if it is interrupted: trajlog run --resume {begun[0].group}")
+            jobs += begun
         _play(log, chosen, spec, [(None, job) for job in jobs], parallel, limits, resuming.go_on, json)
 
 
@@ -184,7 +191,7 @@ def _play(log: "Log", env: str, spec: Any, jobs: Any, parallel: int, limits: Any
 
 
 def _print(found: "list[Outcome]", passed: int) -> None:
-    from cli.output import note, print_table, print_text
+    from cli.output import print_table, print_text
 
     if not found:
         note("nothing is left to be done")

@@ -39,8 +39,8 @@ class Diverged(msgspec.Struct, frozen=True):
 class Executed(msgspec.Struct, frozen=True, kw_only=True):
     """One episode, run again. `steps` are those with actions that were run, `same` those of them of which
     everything came again; `masked` counts the cosmetic differences in them. `lacking`: tools it calls that
-    the environment has not; `nondeterministic`: tools that answered otherwise when they were run once more;
-    `why`: what kept it from being run."""
+    the environment has not (if it was not run: all of them); `nondeterministic`: tools that answered
+    otherwise when they were run once more; `why`: what kept it from being run."""
 
     episode: str
     env: str | None

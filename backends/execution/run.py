@@ -21,7 +21,7 @@ from core.identity import uuid7
 from core.times import now
 from core.vocabulary import BlobRef
 from core.vocabulary.base import UNSET, MaybeRaw
-from core.vocabulary.contract import Feedback, ToolCall
+from core.vocabulary.contract import ExecError, Feedback, ToolCall
 from core.vocabulary.replay import Divergence, DivergenceFound, EpisodeReexecuted
 from eventlog.blobs import BlobStore
 from eventlog.large import body
@@ -32,6 +32,8 @@ from eventlog.writer import Writer
 CHUNK = 64
 RULES = "1"
 """Version of the cosmetic rules."""
+UNKNOWN = "unknown_tool"
+NO_TOOL = "{env} has none of the tools that were called, so nothing was compared; give the right --env NAME"
 _CLOCK_S = 1.1
 """What must pass between two runs so that a clock shows another second."""
 
@@ -137,9 +139,14 @@ def _group(
     jobs: list[_Job] = []
     for episode in members:
         try:
-            jobs.append(_job(log, episode, manifest, options, specs))
+            job = _job(log, episode, manifest, options, specs)
         except TrajlogError as error:
             yield _unrun(episode, manifest.name, str(error))
+            continue
+        if strange := _strange(job, manifest):
+            yield _unrun(episode, manifest.name, NO_TOOL.format(env=manifest.name), strange)
+        else:
+            jobs.append(job)
     runs = list(_runs(jobs, name, environments, options))
     begun = time.monotonic()
     judged = [
@@ -187,6 +194,15 @@ def _job(
         (acts if exposed else refused).append(act)
     states = started.state is not None or any(act.after is not None for act in acts)
     return _Job(episode, acts, refused, Plan(spec, [act.action for act in acts], states, verbatim=episode.imported))
+
+
+def _strange(job: _Job, manifest: Manifest) -> list[str]:
+    """The tools that were called, if the environment has none of them and there is nothing else to compare."""
+    known = {tool.name for tool in manifest.tools}
+    acts = [act for act in job.acts if not (isinstance(act.feedback, ExecError) and act.feedback.class_ == UNKNOWN)]
+    if any(not isinstance(act.action, ToolCall) or act.name in known for act in acts):
+        return []
+    return sorted({act.name for act in acts})
 
 
 def _runs(jobs: Sequence[_Job], name: str, environments: Environments, options: Options) -> Iterator[Replayed | str]:
@@ -290,8 +306,8 @@ def _class(episode: Episode, manifest: Manifest) -> Divergence:
     return "code_change" if ours and recorded[2] not in ("", manifest.version) else "environment_drift"
 
 
-def _unrun(episode: Episode, env: str | None, why: str) -> Lines:
-    return Lines(Executed(episode=episode.id, env=env, exit=INCOMPLETE, why=why), [])
+def _unrun(episode: Episode, env: str | None, why: str, lacking: Sequence[str] = ()) -> Lines:
+    return Lines(Executed(episode=episode.id, env=env, exit=INCOMPLETE, lacking=list(lacking), why=why), [])
 
 
 class _Keeper:

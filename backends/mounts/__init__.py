@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from backends.contract import Make
-from backends.mounts.mount import NAME, Bfcl, Mcp, Mount, Python, convert
+from backends.mounts.mount import NAME, Bfcl, Mcp, Mount, Python, convert, missing
 from backends.mounts.mounted import Mounted
-from core.errors import BadRecord, UsageError
+from core.errors import BadRecord, Unavailable, UsageError
 from core.times import now, to_text
 
 if TYPE_CHECKING:
     from backends.tasks import Task
 
 FOLDER = "mounts"
+MOVED = "put it back, or add the mount again from where it is now: trajlog env add FILE"
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -44,6 +45,8 @@ class Added(msgspec.Struct, frozen=True):
 
 def opened(mount: Mount) -> Mounted:
     """An instance. `Unavailable` in one line where it cannot be started or loaded."""
+    if gone := missing(mount):
+        raise Unavailable(gone, where=f"mount {mount.name}", mend=MOVED)
     if isinstance(mount, Mcp):
         from backends.mounts.mcp_server import Server
 

@@ -194,9 +194,21 @@ class Mount:
         self.loader = resolve(loader) if loader else None
         snapshot = self.state_given.get("snapshot")
         self.snapshot = resolve(snapshot) if snapshot else None
+        self._check_state()
         if self.loader is not None:
             self._keep_pristine()
         self.files = self._files()
+
+    def _check_state(self) -> None:
+        """What is said of the state names something that is there."""
+        parameter, load = self.parameter, self.state_given.get("load")
+        if parameter and self.loader is None:
+            raise Refused("state.parameter is said, but no state.loader")
+        taken = [tool for tool in self.tools.values() if tool.state]
+        if parameter and not taken and not any(takes(one, parameter) for one in self.classes.values()):
+            raise Refused(f"state.parameter names {parameter!r}, but no tool takes it")
+        if load and not any(hasattr(one, load) for one in self.classes.values()):
+            raise Refused(f"state.load names {load!r}, but no object has such a method")
 
     def described(self) -> Json:
         readable = bool(self.snapshot or self.loader or self.classes)
@@ -539,6 +551,13 @@ def takes_one(function: Callable[..., Any]) -> bool:
         return bool(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return True
+
+
+def takes(function: Any, parameter: str) -> bool:
+    try:
+        return parameter in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def written(value: Any) -> str:

@@ -7,6 +7,7 @@ What a server answers is recorded as it came, also where it does not fit its own
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Coroutine, Iterable, Iterator
@@ -26,15 +27,18 @@ from backends.mounts.process import Died, Late, Tail, environ
 from backends.mounts.tools import files, made
 from backends.replaying import Plan, Replayed
 from backends.schemas import digest
-from core.errors import Unavailable
+from core.errors import TrajlogError, Unavailable
 from core.vocabulary.contract import ExecError, Feedback, ToolResult
 from core.vocabulary.episode import ToolSpec
 
 _STOP_S = 10.0
+_SHOWN = 80
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what goes wrong is said by us, in one line
 
 
 class _Connection:
-    """One session with the server. `over` ends it; `why` says how it ended by itself."""
+    """One session with the server. `over` ends it; `why` says how it ended by itself; `stray` is the first that it
+    wrote where the protocol is, and was no message."""
 
     def __init__(self) -> None:
         self.session: Any = None
@@ -42,8 +46,14 @@ class _Connection:
         self.ended: Future[None] | None = None
         self.why = "it is not running"
         self.log: Tail | None = None
+        self.stray: str | None = None
         self.versions: dict[str, str] = {}
         self.stuck = False
+
+    async def hear(self, message: Any) -> None:
+        """What comes from the server besides its answers."""
+        if isinstance(message, Exception) and self.stray is None:
+            self.stray = _line_of(message)
 
 
 class Server:
@@ -81,11 +91,24 @@ class Server:
         except WaitedTooLong:
             now.stuck = True
             self._leave(now)
-            raise Unavailable(f"the server did not answer in {self.mount.start_s:g} s", where=self._where) from None
+            what = f"the server did not answer in {self.mount.start_s:g} s"
+            raise self._unavailable(what, now, now.stray) from None
+        except TrajlogError:
+            self._leave(now)
+            raise
         except Exception as error:
             self._leave(now)
+            ended = "the server ended before it had answered" if "closed" in str(error).lower() else _reason(error)
             said = "" if now.log is None else now.log.last_line()
-            raise Unavailable(f"{_reason(error)}{said}", where=self._where) from None
+            raise self._unavailable(f"{ended}{said}", now, None if said else now.stray) from None
+
+    def _unavailable(self, what: str, now: _Connection, stray: str | None) -> Unavailable:
+        """An error in one line, with what it wrote to stdout, if that is why."""
+        if stray is None:
+            return Unavailable(what, where=self._where)
+        mend = "stdout is for the protocol alone: let it print to stderr"
+        what = f"{what}, and wrote {stray!r} to stdout, which is no MCP message"
+        return Unavailable(what, where=self._where, mend=mend)
 
     def stop(self) -> None:
         if self._loop.is_running():
@@ -124,12 +147,15 @@ class Server:
         return self._digest
 
     def state(self) -> Raw:
-        assert self.mount.state.read is not None
-        found = self._made(self.mount.state.read, self.mount.start_s)
+        """What the reading tool returned as data, or as JSON in its text; else that text."""
+        read = self.mount.state.read
+        assert read is not None
+        answer = self._ask(self._call(read.tool, read.args), self.mount.start_s)
+        found = self._feedback(read.tool, answer)
         if isinstance(found, ExecError):
             raise Unavailable(f"its state cannot be read: {found.message}", where=f"environment {self.mount.name}")
         assert isinstance(found, ToolResult)
-        return found.value
+        return _state(answer.model_dump(mode="json", by_alias=True).get("structuredContent"), found.value)
 
     def ping(self) -> None:
         self._ask(self._now.session.send_ping() if self._now.session else _nothing(), 5.0)
@@ -152,12 +178,23 @@ class Server:
             reads += [tool["name"]] if hints.get("readOnlyHint") else []
             if hints.get("openWorldHint", True):
                 reaching[tool["name"]] = ["net"]
-        reading = self.mount.state.read is not None
+        state = self.mount.state
+        for use, call in [("read", state.read), *(("reset", call) for call in state.reset)]:
+            if call is not None and call.tool not in {tool.name for tool in tools}:
+                what = f"state.{use} names {call.tool!r}, but no tool is called so"
+                raise Unavailable(what, where=self._where, mend=f"its tools: {', '.join(tool.name for tool in tools)}")
         scripts = [mounts.place(self.mount, part) for part in self.mount.command[1:] if not part.startswith("-")]
         named = {script.name: script for script in scripts if script.is_file()}
         found = files(self.mount, named)
         return made(
-            self.mount, tools, found, "D2", state=reading, versions=self._now.versions, open_world=reaching, reads=reads
+            self.mount,
+            tools,
+            found,
+            "D2",
+            state=state.read is not None,
+            versions=self._now.versions,
+            open_world=reaching,
+            reads=reads,
         )
 
     async def _serve(self, begun: "Future[list[dict[str, Any]]]", now: _Connection) -> None:
@@ -171,7 +208,7 @@ class Server:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 read, write = await self._transport(stack, now)
-                session = await stack.enter_async_context(ClientSession(read, write))
+                session = await stack.enter_async_context(ClientSession(read, write, message_handler=now.hear))
                 said = (await session.initialize()).model_dump(mode="json", by_alias=True)
                 server = said.get("serverInfo") or {}
                 now.versions = {str(server.get("name", "server")): str(server.get("version", ""))}
@@ -182,7 +219,7 @@ class Server:
         except BaseException as error:
             now.why = _reason(error)
             if not begun.done():
-                begun.set_exception(RuntimeError(now.why))
+                begun.set_exception(error if isinstance(error, TrajlogError) else RuntimeError(now.why))
         finally:
             now.session = None
 
@@ -202,7 +239,11 @@ class Server:
         errors = os.fdopen(os.dup(now.log.end), "w")
         stack.callback(errors.close)
         now.log.follow()
-        return await stack.enter_async_context(stdio_client(parameters, errlog=errors))
+        try:
+            return await stack.enter_async_context(stdio_client(parameters, errlog=errors))
+        except OSError as error:
+            what = f"command: {command} cannot be started: {error.strerror}"
+            raise Unavailable(what, where=self._where, mend="name a program that is there in its mount file") from None
 
     def _leave(self, now: _Connection) -> None:
         """End a session; one that is stuck is not waited for before the end of all."""
@@ -283,6 +324,29 @@ def _text(content: Any) -> str | None:
     parts = content if isinstance(content, list) else []
     texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
     return "\n".join(texts) if texts and len(texts) == len(parts) else None
+
+
+def _state(structured: Any, shown: Raw) -> Raw:
+    """The state, so that paths lead into it. A mere text is wrapped by the SDK: `{"result": text}`."""
+    if structured is not None and not (list(structured) == ["result"] and isinstance(structured["result"], str)):
+        return Raw(msgspec.json.encode(structured))
+    text = msgspec.json.decode(shown)
+    if not isinstance(text, str):
+        return shown
+    try:
+        return Raw(msgspec.json.encode(msgspec.json.decode(text)))
+    except (ValueError, RecursionError):
+        return shown
+
+
+def _line_of(error: Exception) -> str:
+    """The line that was no message, cut."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return _reason(error)
+    found = error.errors()[0]["input"]
+    return str(found).strip()[:_SHOWN]
 
 
 async def _all_tools(session: Any) -> list[dict[str, Any]]:

@@ -132,7 +132,10 @@ class Bfcl(Common, frozen=True, kw_only=True, omit_defaults=True, tag_field="kin
 class StateTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Tools of the server that are for the harness, not for the agent."""
 
-    read: Annotated[Example | None, Meta(description="a call that returns the state")] = None
+    read: Annotated[
+        Example | None,
+        Meta(description="a call that returns the state: as data, or as text, which is read as JSON if it is"),
+    ] = None
     reset: Annotated[list[Example], Meta(description="calls that begin an episode")] = []
 
 
@@ -204,11 +207,18 @@ def check(mount: Mount, where: str) -> Mount:
             re.compile(rule.pattern or "")
         except re.error as error:
             raise refuse(f"{rule.pattern!r} is no regular expression: {error}") from error
-    if isinstance(mount, Python | Bfcl):
-        for folder in mount.path:
-            if not place(mount, folder).is_dir():
-                raise refuse(f"path: there is no folder {place(mount, folder)}")
+    if gone := missing(mount):
+        raise refuse(gone)
     return mount
+
+
+def missing(mount: Mount) -> str | None:
+    """What says which of its folders is gone, if one is."""
+    if not Path(mount.folder).is_dir():
+        return f"there is no folder {mount.folder}"
+    folders = mount.path if isinstance(mount, Python | Bfcl) else []
+    gone = next((folder for folder in folders if not place(mount, folder).is_dir()), None)
+    return None if gone is None else f"path: there is no folder {place(mount, gone)}"
 
 
 def place(mount: Mount, path: str) -> Path:
@@ -229,9 +239,8 @@ def variables(mount: Mount, given: dict[str, str]) -> dict[str, str]:
     for name, value in given.items():
         if value.startswith("$"):
             if value[1:] not in os.environ:
-                raise UsageError(
-                    f"the environment variable {value[1:]} is not set", where=f"mount {mount.name}, {name}"
-                )
+                what = f"the environment variable {value[1:]} is not set"
+                raise UsageError(what, where=f"mount {mount.name}, {name}", mend=f"export {value[1:]}=…")
             value = os.environ[value[1:]]
         found[name] = value
     return found

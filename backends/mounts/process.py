@@ -84,8 +84,10 @@ class Process:
             for descriptor in (requests, self._out, self._in, replies):
                 os.close(descriptor)
             self.log.follow()
-            missing = error.filename if error.filename == folder else python
-            raise Unavailable(f"{missing} cannot be started: {error.strerror}", where=where) from error
+            key, missing = ("folder", folder) if error.filename == folder else ("python", python)
+            mend = "name one that is there in its mount file, and add it again"
+            what = f"{key}: {missing} cannot be started: {error.strerror}"
+            raise Unavailable(what, where=where, mend=mend) from error
         os.close(requests)
         os.close(replies)
         self.log.follow()

@@ -23,7 +23,7 @@ def test_the_guides_script_and_faults_can_be_read() -> None:
 
 
 def test_the_guides_task_gets_through_the_gate(tmp_path: Path) -> None:
-    [task] = blocks("toml", "[[spec.criteria]]")
+    [task] = blocks("toml", 'id = "tea"')
     (tmp_path / "tea.toml").write_text(task)
     decided = admit(tasks.read(tmp_path / "tea.toml")[0], Phone)
     assert decided.why is None

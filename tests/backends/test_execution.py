@@ -284,6 +284,30 @@ def test_a_large_text_is_compared_whole_and_missed_when_it_is_gone(databases: Da
         assert "blob" in (one.result.why or "")
 
 
+def test_an_environment_that_has_none_of_the_tools_is_not_compared_with(tmp_path: Path) -> None:
+    gone = ExecError("unknown_tool", False, "none", message="there is no tool 'fly'")
+    log, name = recorded((action("book"), result(1)), (action("fly"), gone), (action("pay"), result(2)))
+    before = log.head().position
+    (one,) = again(log, [name], clocks(tmp_path))
+    assert (one.result.exit, one.result.lacking, one.lines) == (3, ["book", "pay"], [])
+    assert (one.result.why or "").startswith("made@")
+    assert "has none of the tools that were called, so nothing was compared" in (one.result.why or "")
+    assert log.head().position == before
+
+
+def test_where_some_tools_are_there_a_missing_one_is_drift(tmp_path: Path) -> None:
+    opens = action("opens"), result({"at": "2026-01-02T07:00:00Z"})
+    log, name = recorded(opens, (action("pay"), result(2)))
+    (one,) = again(log, [name], clocks(tmp_path))
+    assert (one.result.exit, one.result.lacking, one.result.same) == (1, ["pay"], 1)
+
+
+def test_a_call_that_was_refused_as_unknown_comes_again_as_that(tmp_path: Path) -> None:
+    log, name = recorded((action("fly"), ExecError("unknown_tool", False, "none", message="there is no tool 'fly'")))
+    (one,) = again(log, [name], clocks(tmp_path))
+    assert (one.result.exit, one.result.same) == (0, 1)
+
+
 # -- what trajlog recorded itself --------------------------------------------------------------------------
 
 

@@ -195,12 +195,12 @@ def test_all_tasks_are_listed_with_the_gates_word(databases: Databases) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("a.json", "", "cannot be read"),
+        ("a.json", "", "it is empty"),
         ("a.json", "[]", "holds no task"),
         ("a.json", '{"id":"x"}', "no task"),
         ("a.json", '[{"id":"../x","spec":{}}]', "no task"),
-        ("a.jsonl", "{", "cannot be read"),
-        ("a.toml", "task = ", "cannot be read"),
+        ("a.jsonl", "{", "it is cut short"),
+        ("a.toml", "task = ", "it is no TOML"),
         ("a.json", '{"id":"x","spec":{"goal":"g"}}', "no task"),
     ],
 )

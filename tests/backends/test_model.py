@@ -109,6 +109,27 @@ def test_a_server_that_does_not_work_says_nothing_about_the_agent(status: int, b
     assert str(status) in (outcome.message or "")
 
 
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"hello", "hello"),
+        (b"", "nothing"),
+        (b"<html>\n<p>Hi", "<html> <p>Hi"),
+        (b"{}", "{}"),
+        (b'{"choices":[]}', "{'choices': []}"),
+        (b'{"choices":[{"message":null}]}', "{'choices': [{'message': None}]}"),
+        (b'{"error":{"message":"no such model"}}', "no such model"),
+        (b"[" * 5000, "["),
+    ],
+)
+def test_an_answer_that_is_no_chat_completion_says_nothing_about_the_agent(body: bytes, shown: str) -> None:
+    with ModelServer(lambda request: (200, body)) as server:
+        outcome, _ = play(FLIGHT, planner=planner(server))
+    assert (outcome.end, outcome.verdict, outcome.infrastructure) == ("agent_error", "error", True)
+    assert outcome.message and "\n" not in outcome.message
+    assert f"{server.url}: it answered 200 without a chat completion: {shown}" in outcome.message
+
+
 def test_a_server_that_is_not_there_says_nothing_about_the_agent() -> None:
     with ModelServer(lambda request: {}) as server:
         url = server.url
@@ -120,9 +141,6 @@ def test_a_server_that_is_not_there_says_nothing_about_the_agent() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        (200, b"<html>"),
-        (200, b"{}"),
-        (200, b'{"choices":[]}'),
         (200, b'{"choices":[{"message":{"tool_calls":[{"function":{}}]}}]}'),
         (400, b'{"error":"context too long"}'),
         {"content": ""},
@@ -203,8 +221,10 @@ def test_what_is_no_planner_is_refused_in_one_line(text: str) -> None:
 
 
 def test_sampling_parameters_are_an_object() -> None:
-    with pytest.raises(UsageError, match="no JSON object"):
-        PlannerSpec("openai:http://h/v1#m", Raw(b"[1]")).make()
+    for text in ("openai:http://h/v1#m", "script:none.json"):
+        for given in (b"[1]", b"{", b""):
+            with pytest.raises(UsageError, match="--sampling: no JSON object"):
+                PlannerSpec(text, Raw(given)).make()
 
 
 def test_content_in_parts_and_thoughts_are_read() -> None:

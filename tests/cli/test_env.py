@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from jsonschema import Draft202012Validator
 from cli.main import run
 from tests.backends import recordings
 from tests.cli.logs import as_json, printed, refused
+from tests.cli.process import trajlog
 
 KETTLE = """
 name = "kettle"
@@ -120,6 +122,32 @@ def test_tools_that_print_disturb_nothing_and_are_mentioned(tmp_path: Path, caps
         ('name = "x"\nkind = "python"\ntools = ["kettle"]\npath = ["."]\nfiles = ["*.db"]', 4, "nothing matches *.db"),
         ('name = "x"\nkind = "python"\ntools = ["kettle"]\npath = ["."]\nenv = { A = "$NO_A" }', 2, "NO_A is not set"),
         ('name = "x"\nkind = "bfcl"\npython = "/usr/bin/env"', 4, "while its tools were loaded"),
+        (
+            'name = "x"\nkind = "python"\ntools = ["kettle"]\npath = ["."]\npython = "/no/python"',
+            4,
+            "mount x: python: /no/python cannot be started: No such file or directory; name one that is there",
+        ),
+        (
+            'name = "x"\nkind = "python"\ntools = ["kettle"]\npath = ["."]\nstate = { loader = "kettle:lod" }',
+            4,
+            "kettle has no 'lod'",
+        ),
+        (
+            'name = "x"\nkind = "python"\ntools = ["kettle"]\npath = ["."]\nstate = { snapshot = "kettle:se" }',
+            4,
+            "kettle has no 'se'",
+        ),
+        (
+            'name = "x"\nkind = "python"\ntools = ["kettle"]\npath = ["."]\n'
+            'state = { loader = "builtins:dict", parameter = "db" }',
+            4,
+            "state.parameter names 'db', but no tool takes it",
+        ),
+        (
+            'name = "x"\nkind = "python"\nobjects = ["fractions:Fraction"]\nstate = { load = "begin" }',
+            4,
+            "state.load names 'begin', but no object has such a method",
+        ),
     ],
 )
 def test_a_bad_mount_file_is_one_line(
@@ -130,6 +158,28 @@ def test_a_bad_mount_file_is_one_line(
     file.write_text(text)
     line = refused(capsys, "env", "add", str(file), code=code)
     assert said.lower() in line.lower(), line
+
+
+def test_an_mcp_server_that_prints_is_told_so_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="the extra mcp is not here")
+    command = json.dumps([sys.executable, "-c", "print(1)"])
+    (tmp_path / "caly.toml").write_text(f'name = "caly"\nkind = "mcp"\ncommand = {command}\n')
+    done = trajlog("env", "add", str(tmp_path / "caly.toml"), home=tmp_path / "home")
+    line = (
+        "trajlog: mount caly: the server ended before it had answered, and wrote '1' to stdout, which is no MCP"
+        " message; stdout is for the protocol alone: let it print to stderr\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (4, b"", line)
+
+
+def test_a_folder_that_was_moved_away_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "code").mkdir()
+    kettle(tmp_path / "code")
+    (tmp_path / "mount.toml").write_text(KETTLE.replace('"."', '"code"'))
+    assert run(["env", "add", str(tmp_path / "mount.toml"), "--quiet"]) == 0
+    (tmp_path / "code").rename(tmp_path / "elsewhere")
+    line = refused(capsys, "env", "check", "kettle", code=4)
+    assert f"mount kettle: path: there is no folder {tmp_path / 'code'}; put it back, or add the mount again" in line
 
 
 def test_a_file_or_environment_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

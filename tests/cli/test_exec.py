@@ -145,6 +145,31 @@ def test_what_cannot_be_asked_is_one_line(
     assert said in refused(capsys, *arguments, code=code)
 
 
+def test_the_wrong_environment_is_said_and_nothing_is_recorded(
+    log: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (name, *_) = [row["episode"] for row in as_json(capsys, "ls", "--source", "tau-bench")]
+    with log.ledger() as ledger:
+        before = ledger.head().position
+    (line,) = printed(capsys, "exec", name, "--env", "phone", code=3).splitlines()
+    assert line.startswith(f"INCOMPLETE ep={name}: phone@")
+    assert "has none of the tools that were called, so nothing was compared" in line
+    assert "get_user_details" in line
+    line, last = printed(capsys, "exec", "--source", "tau-bench", "--env", "phone", code=3).splitlines()
+    assert " and 5 more: phone@" in line
+    assert last == "6 episodes: 0 the same, 0 diverged, 6 incomplete"
+    with log.ledger() as ledger:
+        assert ledger.head().position == before
+
+
+def test_an_empty_log_says_what_to_do(database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = ["--db", database.url, "--home", str(tmp_path), "exec"]
+    assert run([*base, "--all"]) == 0
+    assert capsys.readouterr().err == "no episodes; trajlog import FILE brings some, trajlog run makes some\n"
+    assert run([*base, "--task", "x"]) == 0
+    assert capsys.readouterr().err == "no episode fits; trajlog ls says which there are\n"
+
+
 def test_no_episodes_are_no_failure(log: Database, capsys: pytest.CaptureFixture[str]) -> None:
     told = as_json(capsys, "exec", "--task", "nothing/like-it")
     assert told == {"episodes": 0, "same": 0, "diverged": 0, "incomplete": 0, "by": [], "results": []}

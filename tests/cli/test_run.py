@@ -101,10 +101,13 @@ def test_several_tasks_run_in_turn(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (["run"], 2, "--task is missing"),
+        (["run"], 2, "--task is missing; trajlog task ls lists them, trajlog task add --env phone adds some"),
         (["run", "--task", "phone/early-flight"], 2, "--planner is missing"),
         (["run", "--end"], 2, "--resume is missing"),
-        (["run", "--task", "x", "--planner", "script:early-flight.json"], 1, "x: no such task"),
+        (["run", "--task", "x", "--planner", "script:early-flight.json"], 1, "x: no such task; trajlog task ls"),
+        (flight("--sampling", "{"), 2, "--sampling: no JSON object"),
+        (flight("--sampling", "[1]"), 2, "--sampling: no JSON object"),
+        (["run", "--resume", "x", "--sampling", ""], 2, "what it goes on with is settled"),
         (flight("--env", "tablet"), 1, "it may run in phone only, not in tablet"),
         (flight("--env", "phone-next"), 1, "it may run in phone only"),
         (flight("--faults", "early-flight.json"), 2, "early-flight.json: "),
@@ -123,6 +126,27 @@ def test_what_is_wrong_is_said_in_one_line(
     assert run(arguments) == code
     said = capsys.readouterr().err
     assert why in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "\n"])
+def test_a_script_without_a_step_records_nothing(
+    capsys: pytest.CaptureFixture[str], database: Database, text: str
+) -> None:
+    Path("empty.json").write_text(text)
+    with database.ledger() as log:
+        before = log.head().position
+        assert run(["run", "--task", "phone/early-flight", "--planner", "script:empty.json", "--group", "2"]) == 2
+        assert log.head().position == before
+    assert capsys.readouterr().err == "trajlog: empty.json: there is no step in it; see docs/environments.md\n"
+
+
+def test_a_group_is_named_when_it_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(flight("--group", "2", "--json")) == 0
+    said = capsys.readouterr()
+    [group] = json.loads(said.out)["groups"]
+    assert said.err == f"group {group}; if it is interrupted: trajlog run --resume {group}\n"
+    assert run(flight("--group", "2", "--quiet")) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_model_server_that_is_away_is_no_verdict_on_the_planner(
@@ -200,11 +224,13 @@ def test_ctrl_c_leaves_whole_records_and_the_group_can_be_completed(
             assert server.asked_within(2, 60)
             os.kill(process.pid, number)
             _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (130, b"trajlog: interrupted\n")
+        named, interrupted = errors.decode().splitlines()
+        assert (process.returncode, interrupted) == (130, "trajlog: interrupted")
         with database.ledger() as log:
             events = list(log.read_all())
         assert [one.end.kind for one in of_type(events, EpisodeEnded)] == ["cancelled"] * 2
         group = of_type(events, EpisodeStarted)[0].group
+        assert named.endswith(f": trajlog run --resume {group}")
         server.hang.clear()
         server.released.set()
         assert run(["run", "--resume", group, "--json"]) == 0

@@ -93,7 +93,7 @@ def test_a_gold_plan_that_fails_keeps_its_task_out(capsys: pytest.CaptureFixture
     assert " no " in said.out
     assert run(["run", "--task", "phone/early-flight", "--planner", "script:x.json"]) == 2
     capsys.readouterr()
-    Path("x.json").write_text("[]")
+    Path("x.json").write_text('[{"answer": "Done."}]')
     assert run(["run", "--task", "phone/early-flight", "--planner", "script:x.json"]) == 1
     said = capsys.readouterr()
     assert "was not admitted (the gold plan fails" in said.err
@@ -102,6 +102,29 @@ def test_a_gold_plan_that_fails_keeps_its_task_out(capsys: pytest.CaptureFixture
     capsys.readouterr()
     assert run(["run", "--task", "phone/early-flight", "--planner", "script:x.json", "--json"]) == 1
     assert printed(capsys)["episodes"][0]["verdict"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        (
+            "bad.json",
+            '{"id": "tea", "spec": {',
+            "it is cut short: the JSON in it does not end; get the whole file again",
+        ),
+        ("bad.json", "id: tea", "it is no JSON: JSON is malformed: invalid character (byte 0); a task file ends in"),
+        ("bad.jsonl", '{"id": "tea"}\n{"id"', "it is cut short: the JSON in it does not end"),
+        ("bad.toml", "id = ", "it is no TOML: Invalid value (at end of document)"),
+        ("bad.json", "", "it is empty; write a task in it"),
+    ],
+)
+def test_a_file_that_holds_no_task_is_one_line(
+    capsys: pytest.CaptureFixture[str], name: str, text: str, why: str
+) -> None:
+    Path(name).write_text(text)
+    assert run(["task", "add", name]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"trajlog: {name}: {why}") and said.count("\n") == 1, said
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 pytest.importorskip("mcp", reason="the extra mcp is not here")
 
 from backends.contract import Make, ResetRefused, ResetSpec
-from backends.mounts import Mounted, opened
+from backends.mounts import Mounted, mcp_server, opened
 from backends.mounts.mount import check, convert
 from backends.replaying import Plan
 from backends.testing import BackendContract, Sample
 from backends.testing import call as made_call
-from core.errors import Unavailable
+from core.errors import Unavailable, UsageError
 from core.vocabulary.contract import ToolResult
 from core.vocabulary.task import InitialConditions
 from tests.backends.mounts.making import action, call, failed, value
@@ -113,8 +115,6 @@ def test_every_episode_is_a_new_process(lamp: Mounted) -> None:
     lamp.reset(ResetSpec())
     assert value(call(lamp, "count")) == "0"
     with pytest.raises(ResetRefused, match="takes no initial state"):
-        from msgspec import Raw
-
         lamp.reset(ResetSpec(initial=InitialConditions(state=Raw(b"{}"))))
 
 
@@ -180,7 +180,17 @@ def _wait(port: int) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({"command": ["/nowhere/server"]}, "No such file"),
+        ({"command": ["/nowhere/server"]}, "mount lamp: command: /nowhere/server cannot be started: No such file"),
+        (
+            {"command": [sys.executable, "-c", "print(1)"]},
+            "wrote '1' to stdout, which is no MCP message; stdout is for",
+        ),
+        (
+            {"command": [sys.executable, "-c", "import time; print('hi', flush=True); time.sleep(9)"], "start_s": 1.0},
+            "did not answer in 1 s, and wrote 'hi' to stdout",
+        ),
+        ({"state": {"read": {"tool": "lok"}}}, "state.read names 'lok', but no tool is called so; its tools: switch,"),
+        ({"state": {"reset": [{"tool": "rest"}]}}, "state.reset names 'rest', but no tool"),
         ({"command": [sys.executable, "-c", "import sys; sys.exit('no config')"]}, "no config"),
         ({"command": [sys.executable, "-c", "while True: pass"], "start_s": 1.0}, "did not answer in 1 s"),
         ({"command": [], "url": "http://127.0.0.1:9/mcp"}, ""),
@@ -193,3 +203,29 @@ def test_a_server_that_cannot_be_reached_is_one_line(said: dict[str, Any], why: 
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
     assert time.monotonic() - begun < 30
+
+
+def test_a_variable_that_is_not_set_is_said_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        server(env={"A": "$NOT_SET"})
+    assert str(caught.value).startswith("mount lamp, A: the environment variable NOT_SET is not set; ")
+
+
+def test_paths_lead_into_the_state(lamp: Mounted) -> None:
+    call(lamp, "switch", on=True)
+    assert msgspec.json.decode(lamp.evidence().state) == {"on": True, "turns": 1}
+
+
+@pytest.mark.parametrize(
+    ("structured", "shown", "state"),
+    [
+        ({"events": ["tea"]}, "events", {"events": ["tea"]}),
+        (None, '{"events": ["tea"]}', {"events": ["tea"]}),
+        (None, "tea at four", "tea at four"),
+        ({"result": '{"events": []}'}, '{"events": []}', {"events": []}),
+        ({"result": [1]}, "1", {"result": [1]}),
+        (None, {"content": []}, {"content": []}),
+    ],
+)
+def test_the_state_is_data_where_there_is_data(structured: Any, shown: Any, state: Any) -> None:
+    assert msgspec.json.decode(mcp_server._state(structured, Raw(msgspec.json.encode(shown)))) == state

@@ -9,7 +9,6 @@ from msgspec import Raw
 
 from backends.contract import ResetRefused, ResetSpec
 from backends.mounts import opened
-from backends.mounts.mount import read
 from backends.replaying import Plan
 from core.errors import Unavailable
 from core.vocabulary.contract import Finish, ToolCall
@@ -310,22 +309,3 @@ def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_loading_that_never_ends_is_ended(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"took longer than 0\.5 s to load"):
         opened(mount(tmp_path, "while True: pass", start_s=0.5))
-
-
-def test_the_guide_s_mount_is_one(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "environments.md").read_text()
-    text = next(block for block in guide.split("```toml\n")[1:] if "# shop.toml" in block).split("```")[0]
-    (tmp_path / "shop.toml").write_text(text)
-    code = tmp_path / "code" / "shop"
-    code.mkdir(parents=True)
-    (code / "tools.py").write_text(
-        "def load(): return {'ann': ['o1']}\n"
-        "def list_orders(db, user: str): return db[user]\n"
-        "def cancel_order(db, user: str, id: str): return db[user].remove(id)\n"
-    )
-    made = opened(read(tmp_path / "shop.toml"))
-    made.reset(ResetSpec())
-    assert value(call(made, "list_orders", user="ann")) == ["o1"]
-    assert value(call(made, "cancel_order", user="ann", id="o1")) is None
-    assert failed(call(made, "list_orders", user="bo"), "not_found") == "KeyError: 'bo'"
-    made.close()
