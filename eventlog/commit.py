@@ -3,7 +3,7 @@
 These run on the writing connection; what they raise leaves the log as it was.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -14,7 +14,7 @@ from psycopg import errors
 from core.errors import DuplicateEvent, EventIdTaken, TrajlogError, WrongExpectedVersion
 from core.event import Event
 from core.identity import uuid_text
-from eventlog.database import Connection, Uuids
+from eventlog.database import Connection, Meanwhile, Uuids, doing
 from eventlog.log import Appended
 from eventlog.pack import COLUMNS, HEADER, TRAILER, Packed, crc
 
@@ -39,9 +39,7 @@ _KNOWN = (
 _WRONG_EXPECTED_VERSION = "TL001"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COPY_CHUNK = 1 << 18
-_BEHIND = 12
 
-Meanwhile = Callable[[], bool]
 Source = tuple[UUID, int, int, int]
 """Of a segment: topic id, partition, first offset, next offset."""
 
@@ -65,13 +63,13 @@ def append_one(connection: Connection, row: tuple[Any, ...], event: Event) -> tu
 def commit_batch(connection: Connection, packed: Packed, meanwhile: Meanwhile | None = None) -> list[Appended]:
     """Commit a packed batch as one segment. `DuplicateEvent`, `WrongExpectedVersion`.
 
-    `meanwhile` is called whenever the server has more than it can take, until it answers False.
+    `meanwhile` is called whenever the server is at work, until it answers False.
     """
-    with connection.transaction():
+    with doing(connection, meanwhile), connection.transaction():
         first_position = lock(connection)
         old = heads(connection, packed.streams)
         versions = versions_of(packed, old)
-        write(connection, [packed], versions, old, first_position, meanwhile)
+        write(connection, [packed], versions, old, first_position)
         close(connection, first_position, first_position + len(versions) - 1)
     return [
         Appended(event_id, stream, version, first_position + i)
@@ -113,7 +111,6 @@ def write(
     versions: Sequence[int],
     old: Mapping[str, int],
     first_position: int,
-    meanwhile: Meanwhile | None = None,
 ) -> None:
     """Write the events of the batches, one after the other, and move their streams' heads. `DuplicateEvent`."""
     start = 0
@@ -121,7 +118,7 @@ def write(
         packed.patch(first_position + start, versions[start : start + len(packed)])
         start += len(packed)
     try:
-        _copy(connection, [packed.rows for packed in batches], meanwhile)
+        _copy(connection, [packed.rows for packed in batches])
         _move_heads(connection, [s for packed in batches for s in packed.streams], versions, old, first_position)
     except errors.UniqueViolation as error:
         raise _constraint(error) from error
@@ -132,18 +129,15 @@ def close(connection: Connection, first_position: int, last_position: int, sourc
     connection.execute(_CLOSE, (first_position, last_position, *(source or (None, None, None, None))))
 
 
-def _copy(connection: Connection, batches: Sequence[bytearray], meanwhile: Meanwhile | None) -> None:
+def _copy(connection: Connection, batches: Sequence[bytearray]) -> None:
     with connection.cursor().copy(COPY) as copy:
         copy.write(HEADER)
         for rows in batches:
             view = memoryview(rows)
             for start in range(0, len(view), _COPY_CHUNK):
                 copy.write(view[start : start + _COPY_CHUNK])  # queued: what the socket does not take yet waits
-                while meanwhile and connection.pgconn.flush() and meanwhile():
+                while connection.meanwhile and connection.pgconn.flush() and connection.meanwhile():
                     pass
-        for _ in range(_BEHIND):  # the server is that much behind the socket
-            if not (meanwhile and meanwhile()):
-                break
         copy.write(TRAILER)
 
 

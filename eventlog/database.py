@@ -4,12 +4,14 @@ The application works as the role `trajlog_app`, which may add events but neithe
 them; a login that is a member of that role is switched to it at once.
 """
 
+import select
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+import psycopg.waiting
 from psycopg import errors
 from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -19,7 +21,50 @@ from core.errors import DiskFull, TrajlogError, Unavailable, UsageError
 ROLE = "trajlog_app"
 MINIMUM_SERVER = 150_000
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+Meanwhile = Callable[[], bool]
+"""Does a little other work; False when there is none. It keeps its errors to itself; an interrupt may pass."""
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection on which `meanwhile`, where it is set, is done while the server is at work."""
+
+    meanwhile: Meanwhile | None = None
+
+    def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
+        patient: Any = gen if self.meanwhile is None else _Patient(gen, self)
+        return super().wait(patient, *limits, **named)
+
+
+class _Patient:
+    """An operation of psycopg's on a connection, which waits for the socket by doing something else."""
+
+    def __init__(self, operation: Any, connection: Connection) -> None:
+        self._operation = operation
+        self._connection = connection
+
+    def __iter__(self) -> "_Patient":
+        return self
+
+    def __next__(self) -> int:
+        return self._until_ready(next(self._operation))
+
+    def send(self, ready: int) -> int:
+        return self._until_ready(self._operation.send(ready))
+
+    def _until_ready(self, wanted: int) -> int:
+        meanwhile = self._connection.meanwhile
+        if meanwhile is not None:
+            poll = select.poll()
+            poll.register(
+                self._connection.fileno(),
+                (select.POLLIN if wanted & _READ else 0) | (select.POLLOUT if wanted & _WRITE else 0),
+            )
+            while not poll.poll(0) and meanwhile():
+                pass
+        return wanted
+
+
+_READ, _WRITE = psycopg.waiting.Wait.R, psycopg.waiting.Wait.W
 
 Buffer = bytes | bytearray | memoryview
 
@@ -69,7 +114,7 @@ def connect(url: str, *, role: str | None = ROLE, autocommit: bool = True, timeo
     path = "-c search_path=trajlog,trajlog_view,public" if role else ""
     params["options"] = f"{params.get('options') or ''} -c timezone=UTC -c client_encoding=UTF8 {path}".strip()
     with translated(url):
-        connection = psycopg.connect(make_conninfo("", **params), autocommit=autocommit)
+        connection = Connection.connect(make_conninfo("", **params), autocommit=autocommit)
         connection.adapters.register_loader("timestamptz", _Microseconds)
         if role and connection.info.user != role:
             connection.execute(_BECOME, (role,))
@@ -95,6 +140,16 @@ def masked(url: str) -> str:
     if host.startswith("/"):
         return f"postgresql://{at}/{params.get('dbname', '')}?host={host}"
     return f"postgresql://{at}{host}{port}/{params.get('dbname', '')}"
+
+
+@contextmanager
+def doing(connection: Connection, meanwhile: Meanwhile | None) -> Iterator[None]:
+    """Within the block, whenever the server is waited for, something else is done."""
+    connection.meanwhile = meanwhile
+    try:
+        yield
+    finally:
+        connection.meanwhile = None
 
 
 @contextmanager

@@ -98,7 +98,7 @@ class Ledger:
         while packed := ahead.batch():
             yield self.commit(packed, ahead.some)
 
-    def commit(self, packed: Packed, meanwhile: "commit.Meanwhile | None" = None) -> list[Appended]:
+    def commit(self, packed: Packed, meanwhile: database.Meanwhile | None = None) -> list[Appended]:
         """Commit a packed batch as one segment, all or nothing. Events that the log has already, or
         that the batch repeats, are left out and answered as duplicates, whatever they expected."""
         ids, batch = packed.ids, packed

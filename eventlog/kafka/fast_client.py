@@ -30,6 +30,7 @@ _OURS: dict[str, Any] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": False,
+    "fetch.queue.backoff.ms": 5,  # once what is queued was taken; librdkafka's own second leaves the reader idle
     "isolation.level": "read_committed",
     "partition.assignment.strategy": "range,roundrobin",  # what kafka-python knows too: they may share a group
     "queued.max.messages.kbytes": 16_384,

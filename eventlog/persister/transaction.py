@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from eventlog import commit
-from eventlog.database import Connection, Uuids
+from eventlog.database import Connection, Meanwhile, Uuids, doing
 from eventlog.pack import Packed
 from eventlog.persister import quarantine
 from eventlog.persister.batch import Part, record_digest
@@ -49,7 +49,7 @@ def commit_parts(
     parts: Sequence[Part],
     *,
     careful: bool = False,
-    meanwhile: commit.Meanwhile | None = None,
+    meanwhile: Meanwhile | None = None,
     hook: Hook | None = None,
 ) -> Outcome:
     """Commit stretches of different partitions, in order of partition, one segment each.
@@ -58,10 +58,10 @@ def commit_parts(
     `Fenced` besides; then, as after any error, nothing was changed. `meanwhile`: see `commit.commit_batch`.
     """
     hook = hook or _nothing
-    with connection.transaction():
+    with doing(connection, meanwhile), connection.transaction():
         any_refused = _move_cursors(connection, topic_id, parts)
         written = [part for part in parts if part.records]
-        settled = _write(connection, topic_id, written, any_refused, careful, meanwhile, hook) if written else []
+        settled = _write(connection, topic_id, written, any_refused, careful, hook) if written else []
         held = [(record, fault) for part in parts for record, fault in part.faults]
         for part, fates in zip(written, settled, strict=True):
             held += [(part.records[place], fault) for place, fault in fates.faults]
@@ -96,7 +96,6 @@ def _write(
     parts: Sequence[Part],
     any_refused: bool,
     careful: bool,
-    meanwhile: commit.Meanwhile | None,
     hook: Hook,
 ) -> list[Settled]:
     ids = [event_id for part in parts for event_id in part.packed.ids]
@@ -115,7 +114,7 @@ def _write(
     versions = [version for fates in settled for version in fates.versions]
     hook("before_copy")
     if versions:
-        commit.write(connection, batches, versions, old, first_position, meanwhile)
+        commit.write(connection, batches, versions, old, first_position)
     hook("after_copy")
     for part, batch in zip(parts, batches, strict=True):
         if len(batch):

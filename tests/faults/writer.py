@@ -19,6 +19,7 @@ from core.event import Event
 from core.identity import uuid7
 from eventlog import commit as module
 from eventlog import database
+from eventlog.database import Connection
 from eventlog.ledger import Ledger
 from eventlog.log import Appended
 from eventlog.testing import an_event
@@ -102,7 +103,7 @@ class Writer:
         after = self.random.random() < 0.5
         tries: list[int] = []
 
-        def commit(connection: psycopg.Connection[Any], packed: Any, meanwhile: Any = None) -> list[Appended]:
+        def commit(connection: Connection, packed: Any, meanwhile: Any = None) -> list[Appended]:
             tries.append(1)
             if len(tries) > 1:
                 return real(connection, packed, meanwhile)
@@ -168,7 +169,7 @@ class Writer:
     def _watch_tries(self) -> None:
         real = module.commit_batch
 
-        def commit(connection: psycopg.Connection[Any], packed: Any, meanwhile: Any = None) -> list[Appended]:
+        def commit(connection: Connection, packed: Any, meanwhile: Any = None) -> list[Appended]:
             say("try")
             return real(connection, packed, meanwhile)
 
