@@ -26,8 +26,13 @@ def test_other_work_is_done_while_the_server_is_at_work(database: Database) -> N
 
 
 def test_without_work_the_server_is_waited_for(database: Database) -> None:
-    asked: list[None] = []
-    with connect(database.url) as connection, doing(connection, lambda: bool(asked.append(None))):
+    asked = []
+
+    def nothing() -> bool:
+        asked.append(time.monotonic())
+        return False
+
+    with connect(database.url) as connection, doing(connection, nothing):
         assert connection.execute("SELECT pg_sleep(0.1), 7").fetchone() == ("", 7)
     assert 0 < len(asked) < 10
 
