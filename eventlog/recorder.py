@@ -218,8 +218,11 @@ class Recorder:
 
     def end(self, end: End | None = None, *, extra: Any = UNSET) -> Appended:
         """The episode is over (default: `Finished`). States the last number of every run in it."""
-        runs = {uuid_text(event.run): event.seq for event in self._log.read(self.stream)}
-        seq = self._writer.last_seq(self.stream) + 1
+        runs = {}
+        own = self._writer.last_seq(self.stream)
+        if not self._log.direct or self._log.stream_head(self.stream) != own:  # others wrote to it too
+            runs = {uuid_text(event.run): event.seq for event in self._log.read(self.stream)}
+        seq = own + 1
         runs[uuid_text(self._writer.run)] = seq
         answer = self.event(EpisodeEnded(end or Finished(), runs, _maybe(extra)))
         self.ended = True

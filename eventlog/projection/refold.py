@@ -21,10 +21,16 @@ _BEFORE = "SELECT {fields} FROM trajlog.event e WHERE e.stream = %s AND e.versio
 _SEGMENTS = (
     "SELECT last_position, committed_at FROM trajlog.segment WHERE last_position >= %s ORDER BY last_position LIMIT %s"
 )
+_HOW_MANY = "SELECT coalesce(sum(version), 0) FROM trajlog.stream WHERE stream = ANY(%s)"
 _STAMPS = f"SELECT {COMMITTED_AT} FROM unnest(%s::bigint[]) WITH ORDINALITY e (position, n) ORDER BY n"
 _FETCH = 4_000
+_FEW = 10_000
 _STREAMS = 250
 _numbers = count(1)
+
+
+def _numbered(name: str) -> str:
+    return f"{name}_{next(_numbers)}"
 
 
 class Refolded(NamedTuple):
@@ -40,7 +46,7 @@ def refold(
 ) -> Iterator[tuple[str, list[Refolded]]]:
     """(stream, what each projection makes of it) for the streams that a query names, in order, as the
     first `until` events give them. In a transaction of the caller's."""
-    with connection.cursor(f"streams_{next(_numbers)}") as cursor:
+    with connection.cursor(_numbered("streams")) as cursor:
         cursor.execute(f"SELECT stream FROM ({streams}) s ORDER BY stream", values)
         while chosen := [stream for (stream,) in cursor.fetchmany(_STREAMS)]:
             yield from _refold(connection, projections, chosen, until)
@@ -49,7 +55,9 @@ def refold(
 def _refold(
     connection: Connection, projections: Sequence[Projection], streams: list[str], until: int
 ) -> Iterator[tuple[str, list[Refolded]]]:
-    events = _events(connection, _EVENTS, (streams, until), all(getattr(p, "lean", False) for p in projections))
+    lean = all(getattr(p, "lean", False) for p in projections)
+    (total,) = connection.execute(_HOW_MANY, (streams,)).fetchone() or (0,)
+    events = _events(connection, _EVENTS, (streams, until), lean, few=total <= _FEW)
     for stream, its in groupby(events, key=lambda event: event.stream):
         folds = [_Fold(projection, stream) for projection in projections]
         takes = [fold.take for fold in folds if stream.startswith(fold.projection.prefix)]
@@ -76,8 +84,11 @@ def _lean(row: tuple[Any, ...], committed_at: int) -> _Lean:
     return _Lean(row[0], row[1], row[2], row[3], row[4], row[5], row[6], committed_at)
 
 
-def _events(connection: Connection, query: str, values: Sequence[Any], lean: bool) -> Iterator[StoredEvent]:
-    with connection.cursor(f"refold_{next(_numbers)}", binary=True) as cursor:
+def _events(
+    connection: Connection, query: str, values: Sequence[Any], lean: bool, *, few: bool = False
+) -> Iterator[StoredEvent]:
+    """The events of a query, some at a time; `few` are read at once, which takes two thirds of the time."""
+    with connection.cursor(binary=True) if few else connection.cursor(_numbered("refold"), binary=True) as cursor:
         cursor.execute(query.format(fields=_LEAN if lean else FIELDS), values)
         while rows := cursor.fetchmany(_FETCH):
             stamps = _stamps(connection, [row[0] for row in rows])
