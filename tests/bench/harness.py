@@ -5,12 +5,14 @@ and their ratio: of two speeds ours/limit (higher is better), of two durations l
 """
 
 import json
+import os
 import random
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +45,36 @@ def seconds(work: Callable[..., object], *args: object) -> float:
     start = time.perf_counter()
     work(*args)
     return time.perf_counter() - start
+
+
+def watched(command: Sequence[str]) -> tuple[float, float]:
+    """Seconds that a command of ours took, and the most MB that it and its children had in memory at once
+    (Linux; of `ru_maxrss` the parent's size before it became the command would be part)."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    most = 0.0
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    while process.poll() is None:
+        most = max(most, sum(map(_resident, _tree(process.pid))))
+        time.sleep(0.02)
+    took = time.perf_counter() - start
+    assert process.returncode == 0, command
+    return took, most
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """A process and all that it started."""
+    yield pid
+    with suppress(OSError):
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in children.read_text().split():
+                yield from _tree(int(child))
+
+
+def _resident(pid: int) -> float:
+    with suppress(OSError, IndexError):
+        return int(Path(f"/proc/{pid}/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
+    return 0.0
 
 
 @contextmanager

@@ -8,7 +8,6 @@ OpenAI also as others write them, without what only trajlog carries along).
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from eventlog.interchange import workers
 from eventlog.interchange.importer import run as import_files
 from eventlog.interchange.sources import expand
 from eventlog.ledger import Ledger
-from tests.bench.harness import Row, fresh, row, seconds, server
+from tests.bench.harness import Row, fresh, row, seconds, server, watched
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 ROUNDS = 2
@@ -105,13 +104,11 @@ def _loads(paths: list[Path]) -> None:
 
 
 def _peak(embedded: Embedded, path: Path) -> Row:
-    """Peak memory of the whole command, in a process of its own."""
+    """Peak memory of the whole command, its workers with it."""
     url, _ = fresh(embedded, "peak")
     with tempfile.TemporaryDirectory(prefix="trajlog-bench-") as home:
         command = [sys.executable, "-m", "cli", "--db", url, "--home", home, "import", str(path)]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        _, peak = watched(command)
     return row("import.tau-bench.peak", [peak], [path.stat().st_size / 1e6], "MB")
 
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from eventlog.projection.runner import catch_up
 from eventlog.verify import verify
 from eventlog.views import registered
 from eventlog.views.episode import EPISODE
-from tests.bench.harness import Row, episodes, fresh, row, seconds, server
+from tests.bench.harness import Row, episodes, fresh, row, seconds, server, watched
 
 MANY = int(os.environ.get("TRAJLOG_BENCH_EVENTS", "1000000"))
 FEW = 10_000
@@ -49,7 +48,7 @@ def rebuilding() -> list[Row]:
         found: dict[str, list[tuple[float, float]]] = {twice: [], once: []}
         for _ in range(3):
             for url, measured in found.items():
-                measured.append(_measured([sys.executable, "-m", "cli", "--db", url, "project", "rebuild", "episode"]))
+                measured.append(watched([sys.executable, "-m", "cli", "--db", url, "project", "rebuild", "episode"]))
         both: list[float] = []
         one: list[float] = []
         with Ledger(once) as log, log.reader.borrow() as connection:
@@ -63,17 +62,6 @@ def rebuilding() -> list[Row]:
             row("rebuild.memory", [mb for _, mb in found[twice]], [mb for _, mb in found[once]], "MB"),
             row("rebuild.processes", both, one, "events/s"),
         ]
-
-
-def _measured(command: list[str]) -> tuple[float, float]:
-    """Seconds of a process, and its largest size in MB."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
-    start = time.perf_counter()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, command
-    return time.perf_counter() - start, usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def verification() -> list[Row]:
