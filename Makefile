@@ -6,7 +6,7 @@
 
 PY := .venv/bin/python
 # Tests wait more than they work.
-PROCESSES ?= 3
+PROCESSES ?= 4
 # They start hundreds of commands: each would be compiled anew.
 unexport PYTHONDONTWRITEBYTECODE
 

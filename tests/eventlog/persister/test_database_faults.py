@@ -21,6 +21,8 @@ from tests.databases import Database, Databases
 from tests.eventlog.persister.test_exactly_once import streams_of
 from tests.eventlog.persister.workbench import Workbench
 
+pytestmark = pytest.mark.faults
+
 
 def test_terminated_connections_lose_and_double_nothing(bench: Workbench) -> None:
     events = list(episodes(3_000))

@@ -14,6 +14,8 @@ from eventlog.testing import an_event
 from tests.databases import Databases
 from tests.eventlog.persister.workbench import Workbench
 
+pytestmark = pytest.mark.faults
+
 
 def some(count: int, stream: str = "episode/a") -> list[Event]:
     return [an_event(stream) for _ in range(count)]
