@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BATCH_EVENTS = 10_000
 BATCH_BYTES = 16_000_000
+_REMEMBERED = 20_000
 _KNOWN = "SELECT uuid_send(event_id) FROM trajlog.event WHERE event_id = ANY(%s::uuid[])"
 
 
@@ -49,6 +50,7 @@ class KafkaLog:
         self.ledger = ledger
         self.address = address
         self._producer = Producer(address, client)
+        self._sent = _SentBefore()
         self._flights = Flights(address, self._producer.renew)
         self._watch = Watch(ledger.reader, address, partial(self._producer.topic, anew=True), patience_s)
 
@@ -112,7 +114,7 @@ class KafkaLog:
                 try:
                     if wait == "persisted":
                         topic = topic or self._producer.topic()
-                    send(event.stream.encode(), value, _Told(flight, place, event, watch, topic))
+                    send(event.stream.encode(), value, _Told(flight, place, event, watch, topic, self._sent))
                 except TrajlogError as error:
                     failure = error  # the rest is not tried: each would wait as long again
             if failure is not None:
@@ -196,6 +198,21 @@ def _batches(events: Iterable[Event], most: int) -> Iterator[list[Event]]:
         yield some
 
 
+class _SentBefore:
+    """Where events that were sent lately lie. The ledger knows whether an earlier commit had an event already, but
+    not which of two records in one commit brought it."""
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, Sent] = {}
+
+    def repeats(self, event_id: bytes, sent: Sent) -> bool:
+        """Whether an earlier record, of those that this log sent, brought the event."""
+        first = self._places.setdefault(event_id, sent)
+        if len(self._places) > _REMEMBERED:
+            self._places.clear()
+        return first.partition == sent.partition and first.offset < sent.offset
+
+
 class _Told(msgspec.Struct, frozen=True, gc=False):
     """Hears where an event lies, and answers it; one that waits for the ledger, once it is through `topic`."""
 
@@ -204,13 +221,16 @@ class _Told(msgspec.Struct, frozen=True, gc=False):
     event: Event
     watch: Watch
     topic: Topic | None
+    before: "_SentBefore"
 
     def __call__(self, sent: Sent | TrajlogError) -> None:
         event, flight, place = self.event, self.flight, self.place
         if isinstance(sent, TrajlogError):
             flight.hear(place, sent)
-        elif self.topic is None:
+            return
+        repeat = self.before.repeats(event.event_id, sent)
+        if self.topic is None:
             flight.hear(place, Accepted(event.event_id, event.stream, sent.partition, sent.offset))
         else:
             flight.hear(place)
-            self.watch.add(self.topic, event, sent, partial(flight.tell, place))
+            self.watch.add(self.topic, event, sent, partial(flight.tell, place), repeat=repeat)

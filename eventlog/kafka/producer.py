@@ -34,7 +34,11 @@ class Producer:
     def send(self, key: bytes, value: bytes, done: Callable[[Sent | TrajlogError], None]) -> None:
         """Hand over one encoded event; `done` hears on another thread where it lies. Blocks while the
         buffer is full. `Unavailable` when that lasts, or for a topic that is not there."""
-        (self._sender or self._begin()).send(key, value, (), done)
+        try:
+            (self._sender or self._begin()).send(key, value, (), done)
+        except KeyboardInterrupt:  # kafka-python may have got half of a record into its batch
+            self.renew()
+            raise
 
     def topic(self, *, anew: bool = False) -> Topic:
         """The topic as the broker had it when first asked, or has it now. `Unavailable`."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
 
+from msgspec.structs import replace
+
 from core.errors import TrajlogError, Unavailable
 from core.event import Event
 from eventlog import forks
@@ -34,13 +36,14 @@ Told = Callable[[Appended | TrajlogError], None]
 class _Entry:
     """An accepted event that somebody waits for."""
 
-    __slots__ = ("event", "since", "told", "topic", "where")
+    __slots__ = ("event", "repeat", "since", "told", "topic", "where")
 
-    def __init__(self, topic: Topic, event: Event, where: Sent, told: Told) -> None:
+    def __init__(self, topic: Topic, event: Event, where: Sent, told: Told, repeat: bool) -> None:
         self.topic = topic
         self.event = event
         self.where = where
         self.told = told
+        self.repeat = repeat
         self.since = time.monotonic()
 
 
@@ -61,9 +64,10 @@ class Watch:
         self._numbers = count()
         forks.begin_anew(self)
 
-    def add(self, topic: Topic, event: Event, where: Sent, told: Told) -> None:
-        """Tell, on another thread, what becomes of an event that Kafka keeps at `where`."""
-        entry = _Entry(topic, event, where, told)
+    def add(self, topic: Topic, event: Event, where: Sent, told: Told, *, repeat: bool = False) -> None:
+        """Tell, on another thread, what becomes of an event that Kafka keeps at `where`; a `repeat` if it keeps
+        it before that too."""
+        entry = _Entry(topic, event, where, told, repeat)
         with self._changed:
             self._put([entry])
             if self._thread is None:
@@ -117,6 +121,8 @@ class Watch:
                 self._put(passed)  # they are asked for again
                 raise
             for entry, fate in zip(passed, found, strict=True):
+                if entry.repeat and isinstance(fate, Appended):
+                    fate = replace(fate, duplicate=True)
                 entry.told(fate or self._gone(entry))
         return told
 

@@ -43,5 +43,5 @@ def test_an_interrupt_of_the_other_work_leaves_nothing_behind(database: Database
 
     with connect(database.url) as connection:
         with pytest.raises(KeyboardInterrupt), doing(connection, interrupted), connection.transaction():
-            connection.execute("CREATE TEMP TABLE mine AS SELECT pg_sleep(0.1)")
+            connection.execute("CREATE TEMP TABLE mine AS SELECT FROM pg_sleep(0.1)")
         assert connection.execute("SELECT to_regclass('pg_temp.mine')").fetchone() == (None,)

@@ -221,6 +221,16 @@ def idle(broker: Cluster, own: Database) -> Iterator[Workbench]:
         yield bench
 
 
+def test_of_records_of_one_event_in_one_commit_the_first_brought_it(idle: Workbench) -> None:
+    event = an_event("a")
+    with opened(idle) as log:
+        log.append(event, wait="accepted")
+        answer = log.begin([event], wait="persisted")
+        with idle.running():
+            assert answer.result(30) == [Appended(event.event_id, "a", 1, 1, duplicate=True)]
+        assert log.head().position == 1
+
+
 def test_without_a_persister_the_wait_ends_in_one_line_and_nothing_is_lost(idle: Workbench) -> None:
     event = an_event("a")
     with opened(idle, patience_s=1.5) as log:
