@@ -23,7 +23,7 @@ demo-cluster: setup
 	@$(PY) -m tests.demo_cluster
 
 test: check
-	$(PY) -m pytest -n $(PROCESSES) --dist loadfile -m 'not faults'
+	$(PY) -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m 'not faults'
 
 check: setup
 	$(PY) -m ruff check .

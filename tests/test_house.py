@@ -165,6 +165,13 @@ def test_rooms_are_typed_packages_and_nothing_else_is_top_level() -> None:
     assert tops <= {*rooms, "tests", "docs", "trajlog.py"}
 
 
+def test_every_folder_of_tests_is_run() -> None:
+    options = PROJECT["tool"]["pytest"]["ini_options"]
+    folders = {file.relative_to(ROOT).parts[1] for file in (ROOT / "tests").glob("*/**/test_*.py")}
+    named = {Path(path).name for path in options["testpaths"]}
+    assert folders <= named | set(options["norecursedirs"])
+
+
 def test_the_licence_is_apache_2() -> None:
     assert "Apache License\n                           Version 2.0" in (ROOT / "LICENSE").read_text()
     assert PROJECT["project"]["license"] == "Apache-2.0"
