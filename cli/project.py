@@ -127,9 +127,10 @@ def parked(
     from eventlog.projection.parked import parked as all_parked
 
     with settings().open() as log, _connection(log) as connection:
-        known, reactors, _ = _everything()
         found = [one for one in all_parked(connection) if name in (None, one.name)]
-        if name is not None and name not in {each.name for each in (*known, *reactors, *found)}:
+    if name is not None and not found:
+        known, reactors, _ = _everything()
+        if name not in {each.name for each in (*known, *reactors)}:
             raise registry.unknown(name)
     if json:
         print_json_array(found)

@@ -323,7 +323,7 @@ def _chunks(items: Iterator[Record | Rejected]) -> Iterator[list[_Item]]:
     try:
         for item in items:
             chunk.append(Digested.of(item) if isinstance(item, Record) else item)
-            size += _size(chunk[-1:])
+            size += len(item.data) if isinstance(item, Record) else 0
             if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
                 yield chunk
                 chunk, size = [], 0

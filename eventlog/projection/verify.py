@@ -167,17 +167,17 @@ def shadow(
 def _level(connection: Connection, projection: AnyProjection, live: Versioned | None = None) -> Iterator[None]:
     """One moment of the database, in which a second stage stands where its sources do: those may have been
     read since, and then it is brought there first."""
-    of_its_own = live is None or live.version == projection.version
-    for _ in range(_ATTEMPTS):
-        if is_second(projection) and of_its_own:
-            second.advance(connection, projection, _reached(connection, projection))
+    if not is_second(projection) or (live is not None and live.version != projection.version):
         with second.snapshot(connection, keep=False):
-            if is_second(projection) and of_its_own:
-                (own,) = checkpoints(connection, [projection])
-                if own.position < _reached(connection, projection):
-                    continue
             yield
-            return
+        return
+    for _ in range(_ATTEMPTS):
+        second.advance(connection, projection, _reached(connection, projection))
+        with second.snapshot(connection, keep=False):
+            (own,) = checkpoints(connection, [projection])
+            if own.position >= _reached(connection, projection):
+                yield
+                return
     raise Unavailable(
         "its sources move on faster than it can follow", where=f"projection {projection.name}", mend="try again"
     )
