@@ -12,6 +12,7 @@ COMMON: dict[str, Any] = {
     "bootstrap_timeout_ms": 5_000,  # until "no broker answers"
     "request_timeout_ms": 15_000,
     "metadata_max_age_ms": 5_000,  # a topic made again is found that soon
+    "reconnect_backoff_max_ms": 1_000,  # a broker that came back is found that soon, as by Kafka's own client
 }
 CONSUMER: dict[str, Any] = {
     "session_timeout_ms": 10_000,  # until a dead worker's partitions go to another
