@@ -24,7 +24,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
-from tests.broker_jars import jars, java
+from tests.broker_jars import class_path, classes, jars, java
 from tests.broker_settings import LOG4J, Ports, make_keys, properties
 
 _GUARD = """
@@ -35,15 +35,25 @@ wait
 
 
 class Cluster:
-    """Brokers that are controllers too; numbered from 1. `secure` adds a SASL/PLAIN and a TLS listener."""
+    """Brokers that are controllers too; numbered from 1. `secure` adds a SASL/PLAIN and a TLS listener. Java
+    notes in the folder `training` which classes it loads."""
 
-    def __init__(self, nodes: int = 1, *, secure: bool = False, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        secure: bool = False,
+        settings: Mapping[str, object] | None = None,
+        training: Path | None = None,
+    ) -> None:
         self.nodes = range(1, nodes + 1)
         self.folder = Path(tempfile.mkdtemp(prefix="trajlog-kafka-"))
         self._secure = secure
         self._settings = dict(settings or {})
         self._java = java()
         self._jars = jars()
+        self._training = training
+        self._classes = training or classes(self._java, _train)
         self._ports = Ports(nodes, secure)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._guard = subprocess.Popen(
@@ -230,8 +240,9 @@ class Cluster:
         return subprocess.Popen(
             [
                 *(self._java, f"-Xmx{heap}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+                *self._sharing(main),
                 f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
-                *("-cp", f"{self._jars}/*", main, *map(str, arguments)),
+                *("-cp", class_path(self._jars), main, *map(str, arguments)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -239,6 +250,12 @@ class Cluster:
             process_group=self._guard.pid,
             cwd=self.folder,
         )
+
+    def _sharing(self, main: str) -> list[str]:
+        if self._classes is None:
+            return []
+        option = "SharedArchiveFile" if self._training is None else "ArchiveClassesAtExit"
+        return [f"-XX:{option}={self._classes / main}.jsa", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 
     def _format(self) -> None:
         (self.folder / "log4j2.properties").write_text(LOG4J)
@@ -281,6 +298,12 @@ class Elsewhere(Cluster):
 
     def stop(self) -> None:
         self._forget()
+
+
+def _train(folder: Path) -> None:
+    with Cluster(training=folder) as cluster:
+        cluster.create("events", partitions=4)
+        cluster.terminate()
 
 
 def _brokers(place: str) -> int:

@@ -1,10 +1,14 @@
-"""Apache Kafka's jars, fetched once by Maven into a cache folder outside the checkout."""
+"""Apache Kafka's jars, fetched once by Maven into a cache folder outside the checkout; and what Java keeps of them,
+so that a broker starts in half the time (class data sharing)."""
 
 import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import platformdirs
@@ -51,12 +55,41 @@ def jars() -> Path:
         return Path(given)
     cache = platformdirs.user_cache_path("trajlog")
     folder = cache / f"kafka-{KAFKA}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "kafka.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _alone(cache / "kafka.lock"):
         if not folder.exists():
             _fetch(cache, folder)
     return folder
+
+
+def class_path(folder: Path) -> str:
+    """The jars in an order that stays: else Java would not use what it kept of them."""
+    return os.pathsep.join(sorted(map(str, folder.glob("*.jar"))))
+
+
+def classes(program: str, train: Callable[[Path], None]) -> Path | None:
+    """The folder with what this Java keeps of each main class, `<main>.jsa`; `train` fills one, the first time.
+    None for jars that are not ours."""
+    if "TRAJLOG_KAFKA_JARS" in os.environ:
+        return None
+    cache = platformdirs.user_cache_path("trajlog")
+    version = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
+    folder = cache / f"kafka-{KAFKA}-java-{sha256(version.encode()).hexdigest()[:12]}"
+    with _alone(cache / "kafka-classes.lock"):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=cache) as place:
+                train(Path(place))
+                Path(place).rename(folder)
+                Path(place).mkdir()  # for its end
+    return folder
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Nobody else holds this lock meanwhile."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _fetch(cache: Path, folder: Path) -> None:

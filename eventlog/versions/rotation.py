@@ -40,8 +40,10 @@ def signer(log: Log, keys: Keys) -> Signer:
     if keys.successor(instance_id):
         return rotate(log, keys)
     found = keys.signer(instance_id)
-    if found is None and (lost := last_key(log, instance_id)):
-        raise KeyLost(lost, keys.folder)
+    if found is None and (last := last_key(log, instance_id)):
+        found = keys.signer(instance_id)  # somebody else may have made it meanwhile, and signed
+        if found is None:
+            raise KeyLost(last, keys.folder)
     return found or keys.make(instance_id)
 
 

@@ -17,7 +17,7 @@ from eventlog.inmemory import InMemoryLog
 from eventlog.ledger import Ledger
 from eventlog.versions import tags
 from eventlog.versions.cut import Cut, locate, resolve
-from eventlog.versions.keys import Keys, signed
+from eventlog.versions.keys import Keys, Signer, signed
 from eventlog.versions.rotation import instance_of
 from eventlog.versions.tags import TagTaken
 from eventlog.writer import Writer
@@ -114,6 +114,18 @@ def test_of_several_at_once_one_gets_the_name(log: Ledger, keys: Keys, database:
     made = [one for one in outcomes if isinstance(one, Receipt)]
     assert len(outcomes) == 4 and made == [tags.tag(log, "gold")]
     assert keys.held() == {made[0].key}
+
+
+def test_a_key_that_somebody_else_makes_meanwhile_is_the_key(log: Ledger, keys: Keys) -> None:
+    class Late(Keys):
+        def signer(self, instance_id: bytes) -> Signer | None:
+            found = super().signer(instance_id)
+            if found is None:  # and before it is asked for who signed last:
+                tags.create(log, Keys(self.folder), "other")
+            return found
+
+    receipt = tags.create(log, Late(keys.folder), "gold")
+    assert keys.held() == {receipt.key} == {tags.tag(log, "other").key}
 
 
 @pytest.mark.parametrize(
