@@ -39,7 +39,7 @@ bench: setup
 
 faults: setup
 	TRAJLOG_FAULTS=$${TRAJLOG_FAULTS:-210} $(PY) -m pytest tests/faults
-	$(PY) -m pytest -n $(PROCESSES) --dist loadfile -m faults tests/eventlog
+	$(PY) -m pytest -n $(PROCESSES) --dist loadfile -m faults tests/eventlog tests/cli
 
 soak: setup
 	$(PY) -m pytest tests/soak --timeout 0

@@ -71,6 +71,7 @@ def test_ctrl_c_is_an_orderly_end_too(bench: Workbench, tmp_path: Path) -> None:
         assert running.process.wait(40) == 0
 
 
+@pytest.mark.faults
 def test_kill_9_again_and_again_loses_and_doubles_nothing(bench: Workbench, tmp_path: Path) -> None:
     events = list(episodes(6_000))
     bench.send(events[:3_000])

@@ -359,6 +359,7 @@ def test_a_connection_that_breaks_while_fates_are_asked_loses_nobody(
     assert asked == 4
 
 
+@pytest.mark.faults
 def test_the_recorder_outlasts_a_broker_that_is_killed_and_comes_back(own: Database) -> None:
     with Cluster() as mine, Workbench(mine, own, "events", "confluent-kafka") as bench, bench.running():
         with opened(bench) as log, log.episode(task="t") as episode:

@@ -205,6 +205,7 @@ def test_no_broker_is_one_line_within_the_limit(database: Database, client: str)
         assert log.head().position == 0, "reading needs no broker"
 
 
+@pytest.mark.faults
 def test_what_was_accepted_is_never_reported_as_failed_when_the_broker_dies(client: str, database: Database) -> None:
     """Nor the reverse: the topic holds exactly what was answered, and of the rest only what was said to be unknown."""
     with Cluster() as mine:
@@ -238,6 +239,7 @@ def test_what_was_accepted_is_never_reported_as_failed_when_the_broker_dies(clie
     assert set(found) <= accepted | unknown | {again.event_id}
 
 
+@pytest.mark.faults
 def test_a_full_buffer_holds_the_writer_up_and_then_says_so(client: str, database: Database) -> None:
     with Cluster() as mine:
         mine.create("events", 1)
