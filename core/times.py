@@ -4,9 +4,13 @@ import re
 import time
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Final
 
 from core.errors import BadEvent, UsageError
 from core.event import MAX_TIME, MIN_TIME
+
+IN_2000: Final = 946_684_800_000_000
+"""2000-01-01 UTC, where Postgres counts from."""
 
 _EPOCH = datetime(1970, 1, 1)
 _RFC3339 = re.compile(

@@ -8,7 +8,7 @@ import select
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import psycopg.waiting
@@ -17,6 +17,7 @@ from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from core.errors import DiskFull, TrajlogError, Unavailable, UsageError
+from core.times import IN_2000
 
 ROLE = "trajlog_app"
 MINIMUM_SERVER = 150_000
@@ -81,7 +82,18 @@ class _Microseconds(Loader):
     format = psycopg.pq.Format.BINARY
 
     def load(self, data: Buffer) -> int:
-        return int.from_bytes(data, "big", signed=True) + 946_684_800_000_000
+        return int.from_bytes(data, "big", signed=True) + IN_2000
+
+
+_INT8 = cast(type[Loader], psycopg.adapters.get_loader(psycopg.adapters.types["int8"].oid, psycopg.pq.Format.BINARY))
+
+
+def cursor(connection: Connection, name: str = "") -> psycopg.Cursor[tuple[Any, ...]]:
+    """A cursor, the server's own if it has a name, that reads in binary, and a timestamptz as Postgres has it:
+    µs since 2000 (`core.times.IN_2000`). That takes a tenth of the time."""
+    made = connection.cursor(name, binary=True) if name else connection.cursor(binary=True)
+    made.adapters.register_loader("timestamptz", _INT8)
+    return made
 
 
 class Uuids(list[bytes]):

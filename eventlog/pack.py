@@ -15,6 +15,7 @@ from core import digest
 from core.digest import preimage
 from core.errors import BadEvent
 from core.event import Event, body_fault, kind_fault, numbers_fault, thread_fault
+from core.times import IN_2000
 from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, BatchTooLarge
 
 COLUMNS: Final = (
@@ -23,7 +24,6 @@ COLUMNS: Final = (
 )
 HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER: Final = b"\xff\xff"
-EPOCH_SHIFT: Final = 946_684_800_000_000  # µs from 1970 to 2000, where Postgres counts from
 
 _FIRST = Struct(">hiqiqi16si16siqiii32siI")
 _PATCH = Struct(">qiq")
@@ -156,7 +156,7 @@ class Packer:
                 ),
                 names,
                 type_text,
-                _NULL if occurred_at is None else _I64(8, occurred_at - EPOCH_SHIFT),
+                _NULL if occurred_at is None else _I64(8, occurred_at - IN_2000),
                 actor_texts,
                 _NULL if causation_id is None else b"\0\0\0\x10" + causation_id,
                 threads,

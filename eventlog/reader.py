@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from core.event import StoredEvent
+from core.times import IN_2000
 from eventlog import database, forks
 
 FIELDS: Final = (
@@ -109,9 +110,9 @@ class Reader:
                 if until is None:
                     until = (connection.execute(_VERSION, (stream,)).fetchone() or (0,))[0]
                 limit = _fitting(connection, _STREAM_SIZE, (stream, after, until), limit)
-                rows = connection.execute(_STREAM, (stream, after, until, as_of, limit), binary=True).fetchall()
+                rows = _rows(connection, _STREAM, (stream, after, until, as_of, limit))
             for row in rows:
-                yield event_of(row, row[19])
+                yield event_of(row, 0 if row[19] is None else row[19] + IN_2000)
             if len(rows) < limit:
                 return
             after = rows[-1][1]
@@ -132,13 +133,13 @@ class Reader:
     def raw_pages(
         self, *, after: int, until: int, shard: tuple[int, int] | None = None
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Pages of rows as stored, for `event_of`; row[CRC] is the body's CRC-32."""
+        """Pages of rows as `database.cursor` reads them, for `event_of`; row[CRC] is the body's CRC-32."""
         limit = _FIRST_PAGE
         query, chosen = (_POSITIONS, ()) if shard is None else (_SHARD, (shard[1], shard[0], -shard[0]))
         while after < until:
             with self.borrow() as connection:
                 limit = _fitting(connection, _SIZE, (after, until), limit)
-                rows = connection.execute(query, (after, until, *chosen, limit), binary=True).fetchall()
+                rows = _rows(connection, query, (after, until, *chosen, limit))
             if not rows:
                 return
             yield rows
@@ -156,7 +157,7 @@ class Reader:
             size += length
             if size > _PAGE_BYTES or len(page) == _PAGE_ROWS or i == len(places):
                 with self.borrow() as connection:
-                    rows = connection.execute(_THESE, (page,), binary=True).fetchall()
+                    rows = _rows(connection, _THESE, (page,))
                 yield rows
                 page, size = [], 0
 
@@ -179,6 +180,10 @@ class Reader:
             after = max(after, head)
             yield None
             time.sleep(poll)
+
+
+def _rows(connection: database.Connection, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    return database.cursor(connection).execute(query, values).fetchall()
 
 
 def _has_news(connection: database.Connection) -> bool:
@@ -215,7 +220,7 @@ def _stamped(rows: list[tuple[Any, ...]], segments: list[tuple[int, int]]) -> It
 
 
 def event_of(row: tuple[Any, ...], committed_at: int) -> StoredEvent:
-    """A row as stored, as an event."""
+    """A row as `database.cursor` reads it, as an event."""
     return StoredEvent(
         position=row[0],
         version=row[1],
@@ -227,7 +232,7 @@ def event_of(row: tuple[Any, ...], committed_at: int) -> StoredEvent:
         stream=row[7],
         writer=row[8],
         type=row[9],
-        occurred_at=row[10],
+        occurred_at=None if row[10] is None else row[10] + IN_2000,
         actor=row[11],
         owner=row[12],
         key_id=row[13],

@@ -68,9 +68,8 @@ def _shadow_folds(connection: Connection, projections: Sequence[Projection], pos
             chunks = []
     _store(connection, projections, chunks)
     for projection in projections:
-        prefix = projection.prefix
-        later = f"l.stream ^@ '{prefix}' AND substr(l.stream, {len(prefix) + 1}) = t.\"{projection.key[0]}\""
-        _view(connection, projection, f"NOT EXISTS (SELECT FROM pg_temp.later_stream l WHERE {later})")
+        later = f"l.stream = '{projection.prefix}' || t.\"{projection.key[0]}\""
+        _view(connection, projection, f"EXISTS (SELECT FROM pg_temp.later_stream l WHERE {later})")
 
 
 def _store(connection: Connection, projections: Sequence[Projection], chunks: list[list[list[Row]]]) -> None:
@@ -95,18 +94,23 @@ def _shadow_second(connection: Connection, projection: SecondStage) -> None:
     types = {column.name: column for column in projection.columns}
     key = [types[name] for name in projection.key]
     gone = f'pg_temp."{projection.name}__v{projection.version}__gone"'
-    connection.execute(f"CREATE TEMP TABLE {gone} ({definition(key)}) ON COMMIT DROP")
+    names = ", ".join(f'"{name}"' for name in projection.key)
+    connection.execute(f"CREATE TEMP TABLE {gone} ({definition(key)}, PRIMARY KEY ({names})) ON COMMIT DROP")
     copy(connection, gone, key, sorted(wanted))
     connection.execute(f"CREATE TEMP TABLE {_then(projection)} ({definition(projection.columns)}) ON COMMIT DROP")
     second.store(connection, projection, _then(projection), second.made(connection, projection, wanted))
     same = " AND ".join(f'g."{name}" = t."{name}"' for name in projection.key)
-    _view(connection, projection, f"NOT EXISTS (SELECT FROM {gone} g WHERE {same})")
+    _view(connection, projection, f"EXISTS (SELECT FROM {gone} g WHERE {same})")
 
 
-def _view(connection: Connection, projection: AnyProjection, stands: str) -> None:
+def _view(connection: Connection, projection: AnyProjection, changed: str) -> None:
+    """The rows that stand and the others. The condition on both, and not on the first alone: so Postgres takes
+    each in the order of an index and merges them, where an order is asked for."""
+    names = ", ".join(f'"{column.name}"' for column in projection.columns)
     connection.execute(
-        f"CREATE TEMP VIEW {relation(projection)} AS SELECT * FROM {table(projection)} t WHERE {stands} "
-        f"UNION ALL SELECT * FROM {_then(projection)}; "
+        f"CREATE TEMP VIEW {relation(projection)} AS SELECT {names} FROM "
+        f'(SELECT {names}, false AS "/then" FROM {table(projection)} '
+        f'UNION ALL SELECT {names}, true FROM {_then(projection)}) t WHERE "/then" OR NOT {changed}; '
         f'CREATE TEMP VIEW "{projection.name}" AS SELECT * FROM pg_temp.{relation(projection)}'
     )
 

@@ -3,11 +3,14 @@
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import count, groupby, islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from core.event import StoredEvent
+from core.times import IN_2000
+from eventlog import database
 from eventlog.database import Connection
 from eventlog.projection import Projection, Row, name_of
 from eventlog.projection.rows import read_back
@@ -58,7 +61,7 @@ def _refold(
     lean = all(getattr(p, "lean", False) for p in projections)
     (total,) = connection.execute(_HOW_MANY, (streams,)).fetchone() or (0,)
     events = _events(connection, _EVENTS, (streams, until), lean, few=total <= _FEW)
-    for stream, its in groupby(events, key=lambda event: event.stream):
+    for stream, its in groupby(events, key=attrgetter("stream")):
         folds = [_Fold(projection, stream) for projection in projections]
         takes = [fold.take for fold in folds if stream.startswith(fold.projection.prefix)]
         while some := list(islice(its, _FETCH)):
@@ -75,20 +78,24 @@ class _Lean(msgspec.Struct, frozen=True, gc=False):
     stream: str
     type: str
     schema: int
-    occurred_at: int | None
+    since_2000: int | None
     body: bytes
     committed_at: int
 
+    @property
+    def occurred_at(self) -> int | None:
+        return None if self.since_2000 is None else self.since_2000 + IN_2000
+
 
 def _lean(row: tuple[Any, ...], committed_at: int) -> _Lean:
-    return _Lean(row[0], row[1], row[2], row[3], row[4], row[5], row[6], committed_at)
+    return _Lean(*(*row, committed_at))
 
 
 def _events(
     connection: Connection, query: str, values: Sequence[Any], lean: bool, *, few: bool = False
 ) -> Iterator[StoredEvent]:
     """The events of a query, some at a time; `few` are read at once, which takes two thirds of the time."""
-    with connection.cursor(binary=True) if few else connection.cursor(_numbered("refold"), binary=True) as cursor:
+    with database.cursor(connection, "" if few else _numbered("refold")) as cursor:
         cursor.execute(query.format(fields=_LEAN if lean else FIELDS), values)
         while rows := cursor.fetchmany(_FETCH):
             stamps = _stamps(connection, [row[0] for row in rows])
