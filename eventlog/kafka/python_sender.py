@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,9 +15,8 @@ from eventlog.kafka import mends, options
 from eventlog.kafka.address import KafkaAddress
 from eventlog.kafka.client import BufferFull, Done, Sent
 from eventlog.kafka.faults import CREATE, LOOK, reach, translate, undelivered
+from eventlog.kafka.lean_send import OVERHEAD, quick
 from eventlog.kafka.partitioner import partition_of
-
-_OVERHEAD = 100  # bytes a record takes beside its own
 
 
 class PythonSender:
@@ -29,7 +28,9 @@ class PythonSender:
         self._limit: int = given.get("buffer_memory", options.BUFFER_MEMORY)
         self._wait_s = found["max_block_ms"] / 1000
         self._held = 0
-        self._room = threading.Condition()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._waiting = 0
         ours = {
             "acks": "all",
             "enable_idempotence": True,
@@ -49,17 +50,19 @@ class PythonSender:
             if "metadata" in fault.what:
                 fault = Unavailable("there is no such topic", where=self._where, mend=CREATE)
             raise fault from error
+        self._quick = quick(self._producer, self._topic)
 
     def send(
         self, key: bytes, value: bytes, headers: Iterable[tuple[str, bytes]] = (), done: Done | None = None
     ) -> None:
-        size = len(key) + len(value) + _OVERHEAD
-        with self._room:
+        size = len(key) + len(value) + OVERHEAD
+        with self._lock:
             if self._held + size > self._limit and self._held:
                 self._wait_for_room(size)
             self._held += size
         try:
-            future = self._producer.send(self._topic, value, key, list(headers))
+            given = list(headers)
+            future = self._producer.send(self._topic, value, key, given) if given else self._quick(key, value)
         except Exception as error:
             self._give(size)
             if isinstance(error, KafkaError | OSError):
@@ -84,7 +87,7 @@ class PythonSender:
             self._producer.flush(timeout_s)
         with self._room:
             left = None if until is None else max(0, until - time.monotonic())
-            if not self._room.wait_for(lambda: not self._held, left):
+            if not self._until(lambda: not self._held, left):
                 raise Unavailable(f"not all was confirmed in {timeout_s} s", where=self._where, mend=LOOK)
 
     def close(self, timeout_s: float = 5) -> None:
@@ -96,7 +99,7 @@ class PythonSender:
             self._producer.close(timeout_s)
 
     def _wait_for_room(self, size: int) -> None:
-        if not self._room.wait_for(lambda: not self._held or self._held + size <= self._limit, self._wait_s):
+        if not self._until(lambda: not self._held or self._held + size <= self._limit, self._wait_s):
             raise BufferFull(
                 f"{self._held:,} bytes wait to be sent and nothing was taken for {self._wait_s:g} s",
                 where=self._where,
@@ -104,9 +107,18 @@ class PythonSender:
             )
 
     def _give(self, size: int) -> None:
-        with self._room:
+        with self._lock:
             self._held -= size
-            self._room.notify_all()
+            if self._waiting:
+                self._room.notify_all()
+
+    def _until(self, enough: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Wait, with the lock, while records are given up."""
+        self._waiting += 1
+        try:
+            return self._room.wait_for(enough, timeout_s)
+        finally:
+            self._waiting -= 1
 
 
 class _Murmur2(Partitioner):  # type: ignore[misc]

@@ -19,8 +19,10 @@ BEGIN
         o_version := 1;
         INSERT INTO trajlog.stream VALUES (p_stream, 1, o_position, o_position);
     END IF;
-    IF p_expected <> o_version - 1 AND NOT EXISTS (SELECT FROM trajlog.event WHERE event_id = p_event_id) THEN
-        RAISE EXCEPTION USING ERRCODE = 'TL001', MESSAGE = 'wrong expected version', DETAIL = o_version - 1;
+    IF p_expected <> o_version - 1 THEN -- alone: with the query in it, it would be planned and run each time
+        IF NOT EXISTS (SELECT FROM trajlog.event WHERE event_id = p_event_id) THEN
+            RAISE EXCEPTION USING ERRCODE = 'TL001', MESSAGE = 'wrong expected version', DETAIL = o_version - 1;
+        END IF;
     END IF;
     INSERT INTO trajlog.event VALUES (
         o_position, o_version, p_event_id, p_run, p_seq, p_schema, p_digest, p_crc, p_stream, p_writer, p_type,
