@@ -46,7 +46,9 @@ class Databases:
     def __init__(self, server: Embedded) -> None:
         self._server = server
         self._numbers = count(1)
-        self.execute("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")  # tests outlive no power cut
+        # Tests outlive no power cut, and an autovacuum of hundreds of databases would never rest.
+        settings = [f"ALTER SYSTEM SET {name} = off" for name in ("fsync", "full_page_writes", "autovacuum")]
+        self.execute(*settings, "SELECT pg_reload_conf()")
         self._make(self._TEMPLATE)
         schema.upgrade(Database(server, self._TEMPLATE).owner)
 
@@ -69,5 +71,5 @@ class Databases:
                 connection.execute(statement)
 
     def _make(self, name: str, template: str = "template1") -> Database:
-        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         return Database(self._server, name)
