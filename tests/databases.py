@@ -9,8 +9,8 @@ from eventlog.embedded import Embedded
 from eventlog.ledger import Ledger
 
 TABLES = (
-    "trajlog.event, trajlog.stream, trajlog.segment, trajlog.merkle, trajlog.projection, trajlog.parked, trajlog.tag, "
-    "trajlog.ingest_topic, trajlog.ingest_cursor, trajlog.quarantine, trajlog.release, trajlog.release_row"
+    *("event", "stream", "segment", "merkle", "projection", "parked", "tag"),
+    *("ingest_topic", "ingest_cursor", "quarantine", "release", "release_row"),
 )
 
 
@@ -28,7 +28,8 @@ class Database:
     def empty(self) -> None:
         """Make the log as new."""
         with self.tampering() as connection:
-            connection.execute(f"TRUNCATE {TABLES}")
+            for table in TABLES:  # few rows each: half the time of a TRUNCATE
+                connection.execute(f"DELETE FROM trajlog.{table}")
 
     @contextmanager
     def tampering(self) -> Iterator[database.Connection]:
