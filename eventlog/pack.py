@@ -195,7 +195,7 @@ def pack(events: Sequence[Event]) -> Packed:
 _Shared = tuple[bytes, bytes, bytes, bytes]
 
 
-@lru_cache(maxsize=32_768)
+@lru_cache(maxsize=8_192)
 def _thread(stream: str, writer: str, run: bytes, correlation_id: str | None, conversation: str | None) -> _Shared:
     fault = thread_fault(stream, writer, correlation_id, conversation)
     if fault is None and len(run) != 16:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from kafka.partitioner.default import murmur2
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def key_hash(key: bytes) -> int:
     """The key's non-negative hash. Streams come in runs, so most are remembered."""
     return int(murmur2(key)) & 0x7FFFFFFF

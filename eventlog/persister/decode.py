@@ -74,7 +74,7 @@ def _uuid(text: str, where: str) -> bytes:
     return uuid_bytes(text, where=where)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)
 def _route(key: bytes, partitions: int) -> tuple[str | None, int]:
     """The stream that a key names, and the partition it belongs in."""
     try:
