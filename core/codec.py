@@ -64,7 +64,7 @@ def encode(event: Event) -> bytes:
     )
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def _origin(stream: str, writer: str, run: bytes) -> bytes:
     """What the events of a run in a stream share."""
     return (
@@ -81,7 +81,7 @@ def _kind(type_: str, schema: int) -> bytes:
     return b',"type":' + _encode(type_) + (b"" if schema == 1 else b',"schema":%d' % schema)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def _texts(*fields: tuple[str, str | None]) -> bytes:
     """Consecutive text fields; many events share them."""
     return b"".join([b',"%s":' % name.encode() + _encode(text) for name, text in fields if text is not None])

@@ -110,7 +110,7 @@ def segment_seal(
 # What many events share is encoded once.
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def author(stream: str, writer: str, run: bytes) -> bytes:
     """Fields 2 to 4."""
     return fields([(2, stream.encode()), (3, writer.encode()), (4, run)])
@@ -122,13 +122,13 @@ def kind(type_: str, schema: int) -> bytes:
     return fields([(6, type_.encode()), (7, schema.to_bytes(4, "big"))])
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def actors(actor: str | None, owner: str | None, key_id: str | None) -> bytes:
     """Fields 9 to 11."""
     return fields([(9, _utf8(actor)), (10, _utf8(owner)), (11, _utf8(key_id))])
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def thread(correlation_id: str | None, conversation: str | None) -> bytes:
     """Fields 13 and 14."""
     return fields([(13, _utf8(correlation_id)), (14, _utf8(conversation))])

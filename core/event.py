@@ -97,7 +97,7 @@ def envelope_fault(event: Event) -> str | None:
     return numbers_fault(event.seq, event.occurred_at, event.expected_version)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def _let_in(
     stream: str,
     writer: str,

@@ -3,7 +3,8 @@
 `worker` runs `session` after session; a session fetches records into an `intake`, where `decode` makes
 rows or faults of them, and commits them by `transaction`: cursors, events, segments and `quarantine`
 together. `source` is the topic and its cursors, `doubts` when not to go on, `loss` how to go on without
-what Kafka lost. `workers` runs several processes; `metrics` and `progress` say how it goes.
+what Kafka lost. `workers` runs several processes, `allocator` keeps their memory flat; `metrics` and
+`progress` say how it goes.
 """
 
 import threading
@@ -27,6 +28,8 @@ def run(
     say: Callable[[str], None] | None = None,
 ) -> None:
     """One worker on this thread, until `stop` is set: see `worker.Worker`."""
+    from eventlog.persister.allocator import large_blocks_apart
     from eventlog.persister.worker import Worker
 
+    large_blocks_apart()
     Worker(ledger_url, client, stop=stop, seal=seal, metrics=metrics, say=say).run()
