@@ -9,6 +9,7 @@ from hashlib import blake2b
 from math import ceil, fsum, prod
 from typing import Final, NamedTuple
 
+from learners.ascending import ascending
 from learners.recipe import DIMENSIONS, Dimension, Recipe
 from learners.rows import Facts
 
@@ -148,20 +149,24 @@ class Choice:
         return (i for i, code in enumerate(self.codes) if not code)
 
     def _by_rank(self, *first: "array[int]") -> Iterator[int]:
-        """The rows that are kept so far by rank, or by another column first: some 16 bytes a row and column."""
+        """The rows that are kept so far by rank, or by another column first."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        codes = pa.Array.from_buffers(pa.uint8(), len(self.codes), [None, pa.py_buffer(bytes(self.codes))])
-        rows = pc.indices_nonzero(pc.equal(codes, 0))
-        by = [pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)]) for key in (*first, self._ranks)]
-        names = [str(i) for i in range(len(by) + 1)]
-        order = pc.sort_indices(
-            pa.table([*[key.take(rows) for key in by], rows], names), sort_keys=[(name, "ascending") for name in names]
-        )
-        rows = rows.take(order)
-        for start in range(0, len(rows), _SOME):
-            yield from rows.slice(start, _SOME).to_pylist()
+        codes = bytes(self.codes)
+
+        def keys(start: int, end: int) -> "tuple[pa.Array, list[pa.Array]]":
+            kept = pa.Array.from_buffers(pa.uint8(), end - start, [None, pa.py_buffer(codes[start:end])])
+            rows = pc.indices_nonzero(pc.equal(kept, 0))
+            found = [
+                pa.Array.from_buffers(pa.uint64(), end, [None, pa.py_buffer(key)]).slice(start).take(rows)
+                for key in (*first, self._ranks)
+            ]
+            return pc.add(rows, start), found
+
+        for rows in ascending(len(codes), keys):
+            for some in range(0, len(rows), _SOME):
+                yield from rows.slice(some, _SOME).to_pylist()
 
     def _code(self, reason: str) -> int:
         if reason in self.reasons:

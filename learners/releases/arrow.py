@@ -5,7 +5,7 @@ for the last; a column is one run of memory with nothing between its values, nul
 compressed. The files are Arrow streams: `datasets.Dataset.from_file` and `pyarrow.ipc.open_stream` read them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,23 @@ def joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.concat_arrays([piece.column(i) for piece in pieces]) for i in range(len(schema))], schema=schema
     )
+
+
+def by_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows as batches of `SHARD`, but for the last."""
+    pieces: list[pa.RecordBatch] = []
+    held = 0
+    for batch in batches:
+        while held + batch.num_rows >= SHARD:
+            pieces.append(batch.slice(0, SHARD - held))
+            yield joined(pieces)
+            batch = batch.slice(SHARD - held)
+            pieces, held = [], 0
+        if batch.num_rows:
+            pieces.append(batch)
+            held += batch.num_rows
+    if pieces:
+        yield joined(pieces)
 
 
 class Written:

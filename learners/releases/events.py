@@ -1,10 +1,10 @@
-"""The events that rows refer to, read and decoded many at a time.
+"""The events that rows refer to, read for many rows at a time and decoded many at a time.
 
 What cannot be taken as it stands is looked at alone, and only if a row needs it: events that refer to blobs,
 that are sealed, of another schema, or that are none.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from eventlog.database import Connection
 
 _QUERY = """
-SELECT stream, type, schema, owner IS NOT NULL, array_agg(version), array_agg(octet_length(body)),
-       string_agg(body, ','::bytea)
-FROM trajlog.event WHERE stream = ANY(%s) AND type = ANY(%s)
-GROUP BY stream, type, schema, owner IS NOT NULL, version / 256
+SELECT s.stream, e.* FROM unnest(%s::text[]) s (stream) CROSS JOIN LATERAL (
+    SELECT type, schema, owner IS NOT NULL, array_agg(version), array_agg(octet_length(body)),
+           string_agg(body, ','::bytea)
+    FROM trajlog.event WHERE stream = s.stream AND type = ANY(%s)
+    GROUP BY type, schema, owner IS NOT NULL, version / 256) e
 """
-"""As many bodies together as one value can hold."""
+"""Stream by stream, as their index has them; as many bodies together as one value can hold."""
 
 _BLOB = b'"address"'
 _STRUCTS: Final = (EpisodeStarted, MessageRecorded, ModelResponded, ActionSubmitted, FeedbackRecorded)
@@ -60,23 +61,40 @@ class Alone(NamedTuple):
         return read if self.plain or isinstance(read, Unknown) else whole(read, fetch)
 
 
+class Alike(NamedTuple):
+    """Events of a stream that are of one kind: their bodies with a comma between, and how long each is."""
+
+    type: str
+    schema: int
+    sealed: bool
+    versions: Sequence[int]
+    lengths: Sequence[int]
+    bodies: bytes
+
+
 Events = dict[int, Payload | Alone]
 """The events of a stream that make up its conversation, by version."""
 
 
-def read(connection: "Connection", streams: Sequence[str]) -> dict[str, Events]:
+def read(connection: "Connection", streams: Sequence[str]) -> dict[str, list[Alike]]:
     """The events of each of these streams."""
-    found: dict[str, Events] = {stream: {} for stream in streams}
+    found: dict[str, list[Alike]] = {stream: [] for stream in streams}
     with connection.cursor(binary=True) as cursor:
-        cursor.execute(_QUERY, (list(found), _TYPES))
-        for stream, type_, schema, sealed, versions, lengths, bodies in cursor.fetchall():
-            found[stream].update(zip(versions, _payloads(type_, schema, sealed, lengths, bodies), strict=True))
+        for stream, *alike in cursor.execute(_QUERY, (list(found), _TYPES)).fetchall():
+            found[stream].append(Alike(*alike))
     return found
 
 
-def _payloads(
-    type_: str, schema: int, sealed: bool, lengths: Sequence[int], bodies: bytes
-) -> Sequence[Payload | Alone]:
+def decoded(stored: Iterable[Alike]) -> Events:
+    """The events of a stream. Decoded when its row is told, they are still at hand then and soon gone."""
+    found: Events = {}
+    for alike in stored:
+        found.update(zip(alike.versions, _payloads(alike), strict=True))
+    return found
+
+
+def _payloads(alike: Alike) -> Sequence[Payload | Alone]:
+    type_, schema, sealed, _, lengths, bodies = alike
     decode = _CURRENT.get((type_, schema))
     if decode is not None and not sealed and _BLOB not in bodies:
         try:

@@ -20,7 +20,7 @@ from learners.recipe import canonical as recipe_bytes
 from learners.releases import arrow, canonical, chat, events, index, order
 from learners.releases.base import Base
 from learners.releases.before import Before, Old
-from learners.releases.events import Events
+from learners.releases.events import Alike
 from learners.releases.index import Entry
 from learners.releases.manifest import ORDER, ROWS, File
 from learners.releases.register import Spool
@@ -98,12 +98,14 @@ class Writing:
         self._origins: dict[str, int] = {}
         self._origin_of = array("H")
         self._weights: array[float] = array("d")
+        self._count = 0
         self._faults: Counter[str] = Counter()
 
     def run(self, sources: Sequence[Open], refuse: Refuse | None = None) -> Written:
         """Write what the recipe chooses of these logs' rows; there are no shards where that is nothing."""
         with no_collector(), ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
             selection = select(self._facts(sources), self._recipe, refuse)
+            self._weights = selection.weights
             chosen = _Chosen(selection, self._origin_of)
             logs = {source.log_id: canonical.Rows() for source in sources}
             shards = Shards(self._folder, schema(self._view), self._base, writer)
@@ -112,7 +114,7 @@ class Writing:
                 for page in _ahead(self._pages(source, found, reader)):
                     self._put(number, page, logs[source.log_id], shards)
                     if self._progress:
-                        self._progress(len(self._weights), selection.kept)
+                        self._progress(self._count, selection.kept)
             self._before.end()
             files = shards.close()
         count = len(files)
@@ -178,25 +180,25 @@ class Writing:
                 self._before.made(entry, old, row)
             self._index.add(number, entry)
             rows.add(entry.digest)
-            self._weights.append(weight)
+            self._weights[self._count] = weight
+            self._count += 1
 
-    def _told(self, row: Row, found: dict[str, Events]) -> chat.Told:
+    def _told(self, row: Row, found: dict[str, list[Alike]]) -> chat.Told:
         """A row's text."""
         if self._text is None:
             return chat.Told((), True)
         parts = zip(*[row.values[i] for i in self._parts], strict=True)
-        return chat.conversation(row.key.stream, row.key.version, parts, found[row.key.stream], self._fetch)
+        stream = row.key.stream
+        return chat.conversation(stream, row.key.version, parts, events.decoded(found[stream]), self._fetch)
 
     def _order(self) -> File:
         """The order of use, with the rows' weights."""
         file = arrow.Written(self._folder / ORDER, _ORDER)
-        rows = len(self._weights)
-        if rows:
-            weights = pa.Array.from_buffers(pa.float64(), rows, [None, pa.py_buffer(self._weights)])
-            used = order.order(self._recipe.seed, rows)
-            made = pa.RecordBatch.from_arrays([used, weights.take(used)], schema=_ORDER)
-            for first in range(0, rows, arrow.SHARD):
-                file.add(arrow.joined([made.slice(first, arrow.SHARD)]))
+        rows = self._count
+        weights = pa.Array.from_buffers(pa.float64(), rows, [None, pa.py_buffer(self._weights)])
+        parts = order.order(self._recipe.seed, rows)
+        for batch in arrow.by_shards(pa.record_batch([used, weights.take(used)], schema=_ORDER) for used in parts):
+            file.add(batch)
         return file.close()
 
 
@@ -216,7 +218,7 @@ class _Candidate(NamedTuple):
 
 class _Page(NamedTuple):
     rows: list[_Candidate]
-    events: Future[dict[str, Events]] | None
+    events: Future[dict[str, list[Alike]]] | None
 
 
 def _ahead(pages: Iterable[_Page]) -> Iterator[_Page]:

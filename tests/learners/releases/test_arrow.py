@@ -1,7 +1,7 @@
 """Shards come out the same, byte for byte, whether their rows were made or taken."""
 
 from hashlib import sha256
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -84,3 +84,15 @@ def test_a_file_says_what_went_into_it(tmp_path: Path) -> None:
     data = (tmp_path / "data.arrow").read_bytes()
     assert (said.sha256, said.bytes, said.rows) == (sha256(data).hexdigest(), len(data), 2)
     assert [batch.to_pylist() for batch in arrow.batches(tmp_path / "data.arrow")] == [[{"n": 1}, {"n": 2}]]
+
+
+@given(st.lists(st.integers(0, 20), max_size=9))
+@settings(max_examples=30, deadline=None)
+def test_batches_of_any_size_come_out_in_those_of_a_shard(sizes: list[int]) -> None:
+    total = sum(sizes) * 1000
+    numbers = pa.record_batch([pa.array(range(total), pa.int64())], ["n"])
+    starts = accumulate(sizes, initial=0)
+    given_ = [numbers.slice(start * 1000, size * 1000) for start, size in zip(starts, sizes, strict=False)]
+    found = list(arrow.by_shards(given_))
+    assert [batch.num_rows for batch in found[:-1]] == [arrow.SHARD] * (len(found) - 1)
+    assert [n for batch in found for n in batch.column(0).to_pylist()] == list(range(total))
