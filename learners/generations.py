@@ -9,11 +9,12 @@ if TYPE_CHECKING:
 
 _PREFIX = "policy/"
 _TRAININGS = """
-SELECT e.stream, e.type, e.body FROM event e
-WHERE e.type IN ('TrainingStarted', 'CheckpointCommitted')
-  AND e.stream IN (SELECT s.stream FROM stream s WHERE s.stream ^@ 'policy/')
-ORDER BY e.stream, e.version
+SELECT s.stream, e.type, e.body FROM stream s CROSS JOIN LATERAL (
+    SELECT version, type, body FROM event
+    WHERE event.stream = s.stream AND type IN ('TrainingStarted', 'CheckpointCommitted') ORDER BY version) e
+WHERE s.stream ^@ 'policy/' ORDER BY s.stream, e.version
 """
+"""Stream by stream, as in `learners.heldout`."""
 
 
 def generations(connection: "Connection") -> dict[str | None, int]:

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 _TASKS = "task/"
 _DEFINED = """
-SELECT e.stream, e.body FROM event e JOIN stream s USING (stream)
-WHERE s.stream ^@ 'task/' AND e.type = 'TaskDefined' ORDER BY e.stream, e.version
+SELECT s.stream, e.body FROM stream s CROSS JOIN LATERAL (
+    SELECT version, body FROM event WHERE event.stream = s.stream AND type = 'TaskDefined' ORDER BY version) e
+WHERE s.stream ^@ 'task/' ORDER BY s.stream, e.version
 """
+"""Stream by stream: joined, a log that was just filled and has no statistics would be read from end to end."""
 _PLANS = """
 SELECT e.body FROM event e WHERE e.stream = %s AND e.type = 'PlanRecorded' ORDER BY e.version
 """

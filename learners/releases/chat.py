@@ -36,6 +36,9 @@ MISSING: Final = "blob missing"
 UNREADABLE: Final = "event unreadable"
 """Why a row is left out whose text cannot be had: it was erased, or a newer version wrote it."""
 
+_READ: Final = frozenset({FeedbackRecorded, ModelResponded, ActionSubmitted, MessageRecorded})
+"""What is told as it was decoded: almost all there is, and looked at for every message."""
+
 Fetch = Callable[[str], bytes | None]
 Message = tuple[Any, ...]
 _Call = tuple[str, str, tuple[str, str]]
@@ -112,20 +115,23 @@ class _Written:
         at: int | None = None
         names: dict[int, str] = {}
         for kind, version, step, of, trains in parts:
-            said = self._payload(version)
+            said = self._events.get(version)
+            if type(said) not in _READ:
+                said = self._payload(version)
             if type(said) is FeedbackRecorded:
                 content, more = _seen(said.feedback)
                 messages.append((kind, content, more, None, None, names[of] if of else None, [], step, False))
             elif type(said) is ModelResponded:
                 calls, at = [], step
-                content, thought = _text(said.content), _text(said.thought)
+                content = said.content if type(said.content) is str else _text(said.content)
+                thought = None if said.thought is None else _text(said.thought)
                 messages.append(("assistant", content, None, thought, None, None, calls, step, trains))
             elif type(said) is ActionSubmitted:
                 if at != step or messages[-1][6] is not calls:
                     calls, at = [], step
                     messages.append(("assistant", None, None, None, None, None, calls, step, trains))
                 called, tool, arguments = _called(said)
-                if not called or any(called == taken for taken, *_ in calls):
+                if not called or (calls and called in [call[0] for call in calls]):
                     called = f"call_{version}"
                 names[version] = called
                 calls.append((called, "function", (tool, arguments)))
@@ -184,7 +190,7 @@ def _seen(feedback: Feedback) -> tuple[str | None, str | None]:
     """What came back: its text, and its parts where it is more than that."""
     if type(feedback) is ToolResult:
         data = bytes(feedback.value)
-        if data.startswith(b'"'):
+        if data[:1] == b'"':
             return _string(data), None
         if data.startswith(b"["):
             parts = msgspec.json.decode(data)

@@ -83,8 +83,9 @@ def opened(
             connection = stack.enter_context(
                 reading(log, view.projections, as_of=cut.position, progress=progress, processes=processes)
             )
-            # A log that was just filled has no statistics: all of it would be scanned for every page of rows.
-            connection.execute("SET LOCAL enable_seqscan = off")
+            # A log that was just filled has no statistics: all of it, or of an index, would be scanned for each
+            # page of rows and each task.
+            connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
             _refuse_parked(connection, view, cut)
             found.append(Open(log, cut, connection))
         yield found
