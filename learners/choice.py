@@ -50,7 +50,8 @@ class Choice:
     def add(self, row: Facts, reason: str | None) -> None:
         """One more row; `reason` says why it is left out already."""
         self.codes.append(0 if reason is None else self._code(reason))
-        self._ranks.append(_hash(f"{self._seed}\0{row.key.stream}\0{row.key.version}\0{row.key.row}"))
+        if self._by or self._columns:
+            self._ranks.append(_hash(f"{self._seed}\0{row.key.stream}\0{row.key.version}\0{row.key.row}"))
         if self._by:
             self._same.append(_hash("\0".join([_spelled(row, name) for name in self._by])))
         for dimension, column in self._columns.items():

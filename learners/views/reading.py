@@ -20,9 +20,9 @@ def stream(connection: "Connection", query: str, values: Sequence[Any] = ()) -> 
 
     alone = connection.info.transaction_status == TransactionStatus.IDLE
     with connection.cursor(f"stream_{next(_numbers)}", binary=True, withhold=alone) as cursor:
-        cursor.itersize = _FETCH
         cursor.execute(query, values)
-        yield from cursor
+        while page := cursor.fetchmany(_FETCH):
+            yield from page
 
 
 def schema(columns: Sequence["Column"], nullable: Collection[str], sparse: Collection[str] = ()) -> "pa.Schema":
