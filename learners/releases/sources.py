@@ -84,8 +84,8 @@ def opened(
                 reading(log, view.projections, as_of=cut.position, progress=progress, processes=processes)
             )
             # A log that was just filled has no statistics: all of it, or of an index, would be scanned for each
-            # page of rows and each task.
-            connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+            # page of rows and each task, and each small query would be compiled.
+            connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off")
             _refuse_parked(connection, view, cut)
             found.append(Open(log, cut, connection))
         yield found
