@@ -133,7 +133,7 @@ def body_fault(body: bytes) -> str | None:
     space around it (the wire would lose that, and with it the digest)."""
     if len(body) > MAX_BODY_BYTES:
         return f"payload is {len(body):,} bytes, more than {MAX_BODY_BYTES:,}; keep large values as blobs"
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
+    if too_deep(body):
         return f"payload is nested more than {MAX_DEPTH} deep; keep it flatter, or as a text"
     try:
         _decode(body)
@@ -142,6 +142,12 @@ def body_fault(body: bytes) -> str | None:
     if body[0] != 0x7B or body[-1] != 0x7D:
         return "payload has white space around it; send it without"
     return None
+
+
+def too_deep(data: bytes, around: int = 0) -> bool:
+    """Whether JSON is nested deeper than a payload may be, inside so many levels `around` it."""
+    brackets = data.count(b"{") + data.count(b"[")
+    return brackets + around > MAX_DEPTH and _depth(data) + around > MAX_DEPTH
 
 
 def thread_fault(stream: str, writer: str, correlation_id: str | None, conversation: str | None) -> str | None:

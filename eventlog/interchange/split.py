@@ -95,7 +95,7 @@ def _line(start: int, data: bytes | None, number: int) -> Iterator[Piece]:
     if data is None:
         yield Piece(start, None, line=number)
     elif text := data.strip():
-        yield Piece(start + data.index(text), text, line=number)
+        yield Piece(start + len(data) - len(data.lstrip()), text, line=number)
 
 
 def array(reader: Reader, limit: int = MAX_RECORD) -> Iterator[Piece]:

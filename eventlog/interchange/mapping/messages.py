@@ -13,9 +13,12 @@ import msgspec
 from msgspec import Raw
 
 from core.errors import BadRecord
-from core.event import body_fault
+from core.event import MAX_BODY_BYTES, too_deep
 from core.vocabulary.base import UNSET, MaybeRaw
 from core.vocabulary.contract import ToolCall
+
+_AROUND = len('{"":}')
+"""Bytes of the smallest payload around a value."""
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -23,7 +26,7 @@ _encode = msgspec.json.encode
 _NULL = Raw(b"null")
 _OBJECT = dict[str, Raw]
 _OBJECTS = list[dict[str, Raw]]
-_scan = msgspec.json.Decoder(Raw).decode
+_whole = msgspec.json.Decoder().decode
 _text = msgspec.json.Decoder(str).decode
 
 
@@ -200,11 +203,13 @@ def tool_value(content: Raw) -> Raw:
 def json_text(text: str) -> Raw | None:
     """The text as JSON, verbatim; None if it is none that an event could hold."""
     data = text.strip().encode()
+    if len(data) + _AROUND > MAX_BODY_BYTES or too_deep(data, around=1):
+        return None
     try:
-        _scan(data)
+        _whole(data)
     except (ValueError, RecursionError):
         return None
-    return None if body_fault(b'{"":' + data + b"}") else Raw(data)
+    return Raw(data)
 
 
 @cache
