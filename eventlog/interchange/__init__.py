@@ -9,7 +9,6 @@ gives them ids and appends them.
 from collections.abc import Iterator
 from enum import IntEnum
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
 from core.errors import UsageError
@@ -109,4 +108,6 @@ def find(name: str) -> Importer:
 
 
 def _foreign() -> dict[str, Any]:
+    from importlib.metadata import entry_points  # a worker needs none
+
     return {point.name: point for point in entry_points(group=GROUP)}

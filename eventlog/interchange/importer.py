@@ -29,7 +29,8 @@ from eventlog.interchange.keeper import Keeper
 from eventlog.interchange.mapped import WRITER, Desk, Digested, Job, Mapped, identity, mapped
 from eventlog.interchange.presence import Presence
 from eventlog.interchange.retract import Retractions, Unfinished, stream_of
-from eventlog.interchange.workers import Answer, Workers, answers
+from eventlog.interchange.worker import Answer
+from eventlog.interchange.workers import Workers, answers
 from eventlog.ledger import Ledger
 from eventlog.log import Log
 from eventlog.writer import Writer
@@ -86,8 +87,7 @@ def run(
     source among several. `BadRecord` or `UsageError` if the only source is no source at all. `strict`
     rejects what breaks the rules of its format, where the format has rules.
 
-    `workers`: processes that may help with much to read (`workers.count()`); they import the caller's
-    main module, which must do nothing by that."""
+    `workers`: processes that may help with much to read (`workers.count()`)."""
     with (
         Workers(workers) as helpers,
         Keeper(blobs) as keeper,

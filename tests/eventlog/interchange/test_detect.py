@@ -41,7 +41,7 @@ def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
 def install(monkeypatch: pytest.MonkeyPatch, importer: type[Importer]) -> None:
     point = EntryPoint(importer.name, f"{__name__}:{importer.__name__}", interchange.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda _: importer)
-    monkeypatch.setattr(interchange, "entry_points", lambda group: [point])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
 
 
 def found(tmp_path: Path, data: bytes, name: str = "a.json") -> str:

@@ -194,7 +194,7 @@ def _workers(parent: int) -> list[int]:
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     threads = [path.read_text().split() for path in Path(f"/proc/{parent}/task").glob("*/children")]
     found = {int(child) for each in (children, *threads) for child in each}
-    return [child for child in found if "spawn_main" in _command(child)]
+    return [child for child in found if "interchange.worker" in _command(child)]
 
 
 def _command(pid: int) -> str:

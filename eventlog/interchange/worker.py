@@ -1,0 +1,104 @@
+"""What a worker does: it maps the records that it is sent, until there are no more.
+
+A worker has neither the log nor the blob store: it takes every record for new. What it would have to
+ask for, it leaves to the process that has both. Messages are pickles, each behind its length (u64).
+"""
+
+import gc
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from typing import IO, Any, NamedTuple, get_args
+
+from core.vocabulary import BlobRef
+from core.vocabulary.base import Split
+from eventlog.blobs.media_type import sniff
+from eventlog.interchange import Record
+from eventlog.interchange.mapped import Desk, Digested, Job, Mapped, mapped
+
+GARBAGE = 50_000
+"""Objects after which to look for cycles: mapping makes many objects and hardly any cycles."""
+
+
+class Sent(NamedTuple):
+    """A record on its way, without what its bytes say: our formats read the bytes."""
+
+    where: str
+    data: bytes
+    offset: int
+    twin: bool
+    digest: bytes
+
+
+class Answer(NamedTuple):
+    """What a record became, and the bytes to store for it besides its own, by their addresses."""
+
+    mapped: Mapped
+    blobs: dict[str, bytes]
+
+
+class _Elsewhere(Exception):
+    """The mapping needs what a worker has not."""
+
+
+def serve() -> None:
+    """Answer each (job, records) from stdin on stdout with an answer a record, None where it was left."""
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+    with os.fdopen(os.dup(1), "wb") as answers, suppress(EOFError, BrokenPipeError):
+        os.dup2(2, 1)
+        while True:
+            job, records = receive(sys.stdin.buffer)
+            try:
+                made = map_all(job, records)
+            except Exception:
+                made = [None] * len(records)
+            send(answers, made)
+
+
+def send(file: IO[bytes], message: object) -> None:
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    file.write(len(data).to_bytes(8, "big") + data)
+    file.flush()
+
+
+def receive(file: IO[bytes]) -> Any:
+    """The next message. `EOFError` if none comes."""
+    head = file.read(8)
+    data = file.read(int.from_bytes(head, "big"))
+    if len(head) < 8 or len(data) < int.from_bytes(head, "big"):
+        raise EOFError
+    return pickle.loads(data)
+
+
+def map_all(job: Job, records: list[Sent]) -> list[Answer | None]:
+    known = {split: split for split in get_args(Split)}
+    job = job._replace(split=known[job.split])  # msgspec leaves a default out that is the very same object
+    return [_answer(job, sent) for sent in records]
+
+
+def _answer(job: Job, sent: Sent) -> Answer | None:
+    digested = Digested(Record(sent.where, sent.data, {}, sent.offset, sent.twin), sent.digest)
+    blobs: dict[str, bytes] = {}
+    try:
+        made = mapped(job, digested, Desk(_keeping(blobs), blobs.__setitem__, _elsewhere, lambda _, __: 1))
+    except _Elsewhere:
+        return None
+    blobs.pop(digested.address, None)
+    return Answer(made, blobs)
+
+
+def _keeping(blobs: dict[str, bytes]) -> Callable[[bytes], BlobRef]:
+    def keep(data: bytes) -> BlobRef:
+        address = f"sha256:{sha256(data).hexdigest()}"
+        blobs[address] = data
+        return BlobRef(address, len(data), sniff(data))
+
+    return keep
+
+
+def _elsewhere(_: str) -> bool:
+    raise _Elsewhere
