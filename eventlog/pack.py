@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 from core import digest
@@ -27,6 +27,9 @@ TRAILER: Final = b"\xff\xff"
 
 _FIRST = Struct(">hiqiqi16si16siqiii32siI")
 _PATCH = Struct(">qiq")
+_ID: Final = 30
+_DIGEST: Final = 90
+"""Where in a row they begin."""
 _LEN = Struct(">i").pack
 _I64 = Struct(">iq").pack
 _NULL = b"\xff\xff\xff\xff"
@@ -53,6 +56,16 @@ class Packed:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Pickled without what the rows say too."""
+        return self.streams, self.owners, self.expected, self.starts, self.rows
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.streams, self.owners, self.expected, self.starts, self.rows = state
+        rows = bytes(self.rows)
+        self.ids = [rows[start + _ID : start + _ID + 16] for start in self.starts]
+        self.digests = [rows[start + _DIGEST : start + _DIGEST + 32] for start in self.starts]
 
     def patch(self, first_position: int, versions: Sequence[int]) -> None:
         """Write the positions (dense from `first_position`) and versions into the rows."""

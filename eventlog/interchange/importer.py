@@ -154,8 +154,9 @@ class _Import:
                 chosen = self._importer(source, reader)
                 folder = source.path.parent if source.path else None
                 job = Job(chosen, self.id, self.split, self.strict, folder)
+                values = chosen.name not in FORMATS
                 item = None
-                for item, made in self._mapped(job, before, _chunks(chosen.records(source, reader))):
+                for item, made in self._mapped(job, before, _chunks(chosen.records(source, reader), values)):
                     if isinstance(item, Rejected):
                         self._refuse(item.where, item.why)
                         yield item.offset
@@ -316,14 +317,18 @@ def _size(items: list[_Item]) -> int:
     return sum(len(item.record.data) for item in items if isinstance(item, Digested))
 
 
-def _chunks(items: Iterator[Record | Rejected]) -> Iterator[list[_Item]]:
-    """The items, up to `CHUNK_RECORDS` and about `CHUNK_BYTES` at a time."""
+def _chunks(items: Iterator[Record | Rejected], values: bool) -> Iterator[list[_Item]]:
+    """The items, up to `CHUNK_RECORDS` and about `CHUNK_BYTES` at a time; with their `values` if they
+    are wanted: our formats read the bytes."""
     chunk: list[_Item] = []
     size = 0
     try:
         for item in items:
-            chunk.append(Digested.of(item) if isinstance(item, Record) else item)
-            size += len(item.data) if isinstance(item, Record) else 0
+            if isinstance(item, Record):
+                chunk.append(Digested.of(item if values else item._replace(value={})))
+                size += len(item.data)
+            else:
+                chunk.append(item)
             if len(chunk) == CHUNK_RECORDS or size >= CHUNK_BYTES:
                 yield chunk
                 chunk, size = [], 0

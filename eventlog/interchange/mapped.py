@@ -65,7 +65,7 @@ class Mapped(NamedTuple):
 
     episodes: list[Episode]
     present: int
-    unmapped: Counter[str]
+    unmapped: dict[str, int]
     fault: str | None = None
 
 
@@ -108,10 +108,10 @@ def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) ->
             episodes.append(Episode(made[0].stream, _packed(made), made if events else []))
             unmapped.update(draft.unmapped)
     except (BadRecord, BadEvent) as error:
-        return Mapped([], 0, Counter(), error.what)
+        return Mapped([], 0, {}, error.what)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        return Mapped([], 0, Counter(), f"the importer of {job.importer.name} cannot read it: {error!r}")
-    return Mapped(episodes, present, unmapped)
+        return Mapped([], 0, {}, f"the importer of {job.importer.name} cannot read it: {error!r}")
+    return Mapped(episodes, present, dict(unmapped))
 
 
 def _events(job: Job, draft: EpisodeDraft, identity: Identity, digested: Digested, desk: Desk) -> list[Event]:

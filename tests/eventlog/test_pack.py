@@ -1,5 +1,6 @@
 """The rows that COPY takes: every field goes through Postgres and comes back as it was."""
 
+import pickle
 from uuid import UUID
 
 import pytest
@@ -53,6 +54,11 @@ def test_any_event_that_passes_the_door_comes_back(ledger: Ledger, some: list[Ev
     after = ledger.head().position
     ledger.append_many(sent)
     assert [as_written(event) for event in ledger.read_all(after=after)] == [asdict(event) for event in sent]
+
+
+def test_a_batch_comes_through_a_pipe_as_it_was() -> None:
+    packed = pack(rich_events())
+    assert vars(pickle.loads(pickle.dumps(packed))) == vars(packed)
 
 
 def test_the_columns_hold_what_their_names_say(ledger: Ledger) -> None:
