@@ -24,9 +24,10 @@ class Row:
         self.where = where
         self.path = path
         self.given = given
-        self._names = {_camel(name): name for name in given}
-        named = {_camel(name): value for name, value in given.items()}
-        self._left = {name: value for name, value in named.items() if bytes(value) not in _ABSENT}
+        names = _camels(tuple(given))
+        named = dict(zip(names, given.values(), strict=True))
+        self._names = dict(zip(names, given, strict=True))
+        self._left = {name: value for name, value in named.items() if value not in _ABSENT}
         self.id = self.peek("id", str | int)
 
     @property
@@ -71,11 +72,11 @@ class Row:
 
     def rest(self) -> dict[str, Raw]:
         """What was not taken, without what is empty."""
-        return {self._names[name]: value for name, value in self._left.items() if bytes(value) not in EMPTY}
+        return {self._names[name]: value for name, value in self._left.items() if value not in EMPTY}
 
 
-_ABSENT = (b"null", b'""')
-EMPTY = (b"null", b'""', b"{}", b"[]")
+_ABSENT = (Raw(b"null"), Raw(b'""'))
+EMPTY = (*_ABSENT, Raw(b"{}"), Raw(b"[]"))
 
 
 @cache
@@ -83,10 +84,10 @@ def _decoder(kind: Any) -> Callable[[Raw], Any]:
     return msgspec.json.Decoder(kind).decode
 
 
-@lru_cache(maxsize=4_096)
-def _camel(name: str) -> str:
-    """`start_time` as `startTime`."""
-    return _HUMP.sub(lambda found: found[1].upper(), name)
+@lru_cache(maxsize=256)
+def _camels(names: tuple[str, ...]) -> tuple[str, ...]:
+    """`start_time` as `startTime`; rows of one kind have the same names."""
+    return tuple(_HUMP.sub(lambda found: found[1].upper(), name) for name in names)
 
 
 def usage_of(row: Row) -> Usage | None:

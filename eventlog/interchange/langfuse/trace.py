@@ -129,7 +129,7 @@ class _Trace:
             about: dict[str, Raw] = {}
             for name, each in ((name, each) for name in _ENRICHED for each in self.observations):
                 value = each.row.json(name)
-                if value is not None and bytes(value) not in EMPTY:
+                if value is not None and value not in EMPTY:
                     about.setdefault(name, value)
             return None, Raw(_encode(about)) if about else None
         row = self.trace[0]
