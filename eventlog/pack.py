@@ -7,6 +7,7 @@ columns, whose place in the bytes is kept, and are patched in under the lock.
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from operator import attrgetter
 from struct import Struct
 from typing import Any, Final
 from zlib import crc32
@@ -22,10 +23,16 @@ COLUMNS: Final = (
     "position, version, event_id, run, seq, schema, digest, crc, stream, writer, type, occurred_at, "
     "actor, owner, key_id, causation_id, correlation_id, conversation, body"
 )
+ROW: Final = (
+    "event_id", "stream", "writer", "run", "seq", "type", "schema", "occurred_at", "actor", "owner", "key_id",
+    "causation_id", "correlation_id", "conversation", "expected_version", "body",
+)  # fmt: skip
+"""An event's fields, in the order in which a `Packer` takes them."""
 HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER: Final = b"\xff\xff"
 
 _FIRST = Struct(">hiqiqi16si16siqiii32siI")
+_row = attrgetter(*ROW)
 _PATCH = Struct(">qiq")
 _ID: Final = 30
 _DIGEST: Final = 90
@@ -116,11 +123,7 @@ class Packer:
     def take(self, events: Iterable[Event]) -> None:
         """Let every event through the door, digest it and pack its row. `BadEvent`, `BatchTooLarge`."""
         for event in events:
-            fault = self.add(
-                event.event_id, event.stream, event.writer, event.run, event.seq, event.type, event.schema,
-                event.occurred_at, event.actor, event.owner, event.key_id, event.causation_id,
-                event.correlation_id, event.conversation, event.expected_version, event.body,
-            )  # fmt: skip
+            fault = self.add(*_row(event))
             if fault is not None:
                 raise BadEvent(fault, where=f"{event.stream[:80]!r} seq {event.seq}")
             if self.size > MAX_BATCH_BYTES:

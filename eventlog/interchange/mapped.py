@@ -5,10 +5,9 @@ It follows from the record and the job alone, so any process may do it.
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,8 +20,8 @@ from core.vocabulary.episode import EpisodeEnded, Origin
 from eventlog.interchange import Context, EpisodeDraft, Importer, Record
 from eventlog.interchange.identity import Identity
 from eventlog.large import body
-from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, BatchTooLarge
-from eventlog.pack import Packed, pack
+from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS
+from eventlog.pack import ROW, Packed, Packer
 
 WRITER = "import"
 
@@ -104,8 +103,10 @@ def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) ->
             if generation is None:
                 present += 1
                 continue
-            made = _events(job, draft, identity(job, digest, ordinal, generation), digested, desk)
-            episodes.append(Episode(made[0].stream, _packed(made), made if events else []))
+            made = identity(job, digest, ordinal, generation)
+            kept: list[Event] | None = [] if events else None
+            packed = _packed(job, draft, made, digested, desk, kept)
+            episodes.append(Episode(made.stream, packed, kept or []))
             unmapped.update(draft.unmapped)
     except (BadRecord, BadEvent) as error:
         return Mapped([], 0, {}, error.what)
@@ -114,41 +115,32 @@ def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) ->
     return Mapped(episodes, present, dict(unmapped))
 
 
-def _events(job: Job, draft: EpisodeDraft, identity: Identity, digested: Digested, desk: Desk) -> list[Event]:
+def _packed(
+    job: Job, draft: EpisodeDraft, identity: Identity, digested: Digested, desk: Desk, events: list[Event] | None
+) -> Packed:
+    """The episode as rows, and as events if there is a list for them. BadRecord if it is more than a
+    commit holds."""
     importer, record, stream, run = job.importer, digested.record, identity.stream, identity.run
     desk.store(digested.address, record.data)
     kept = BlobRef(digested.address, len(record.data), "application/json")
     origin = Origin(importer.name, importer.mapping, identity.generation, job.import_id, record.where, kept)
     split = job.split if draft.started.split == "train" else draft.started.split
-    started = replace(draft.started, origin=origin, split=split)
-    events = []
+    draft.events[0] = draft.events[0]._replace(payload=replace(draft.started, origin=origin, split=split))
+    packer, event_id = Packer(), identity.event
+    expected: int | None = 0
     for seq, (payload, occurred_at, actor, conversation) in enumerate(draft.events, 1):
-        payload = started if seq == 1 else payload
         if isinstance(payload, EpisodeEnded) and not payload.runs:
             payload = replace(payload, runs={uuid_text(run): seq})
-        events.append(
-            Event(
-                event_id=identity.event(b"%d" % seq),
-                stream=stream,
-                writer=WRITER,
-                run=run,
-                seq=seq,
-                type=type(payload).__name__,
-                schema=payload.schema_number,
-                body=body(payload, desk.keep),
-                occurred_at=occurred_at,
-                actor=actor,
-                conversation=conversation,
-                expected_version=0 if seq == 1 else None,
-            )
-        )
-    return events
-
-
-def _packed(events: list[Event]) -> Packed:
-    """The episode as rows; BadRecord if it is more than a commit holds."""
-    with suppress(BatchTooLarge):
-        packed = pack(events)
-        if len(events) < MAX_BATCH_EVENTS and len(packed.rows) < MAX_BATCH_BYTES // 2:
-            return packed
-    raise BadRecord(f"an episode of {len(events):,} events is more than one commit holds")
+        row: tuple[Any, ...] = (
+            event_id(b"%d" % seq), stream, WRITER, run, seq, type(payload).__name__, payload.schema_number,
+            occurred_at, actor, None, None, None, None, conversation, expected, body(payload, desk.keep),
+        )  # fmt: skip
+        fault = packer.add(*row)
+        if fault is not None:
+            raise BadEvent(fault)
+        if seq == MAX_BATCH_EVENTS or packer.size >= MAX_BATCH_BYTES // 2:
+            raise BadRecord(f"an episode of {len(draft.events):,} events is more than one commit holds")
+        if events is not None:
+            events.append(Event(**dict(zip(ROW, row, strict=True))))
+        expected = None
+    return packer.packed()
