@@ -12,6 +12,10 @@ from core.errors import BadEvent
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
+_VERSION_8 = 0x8000_8000_0000_0000_0000
+_FREE = ~0xF000_C000_0000_0000_0000
+"""The bits of an id that follow from its content, and those that say what it is."""
+
 
 def uuid7() -> bytes:
     """A new id; later ones of this process sort after it."""
@@ -66,10 +70,7 @@ def uuid_bytes(text: str, *, where: str | None = None) -> bytes:
 
 
 def _version8(digest: bytes) -> bytes:
-    raw = bytearray(digest[:16])
-    raw[6] = raw[6] & 0x0F | 0x80
-    raw[8] = raw[8] & 0x3F | 0x80
-    return bytes(raw)
+    return (int.from_bytes(digest[:16]) & _FREE | _VERSION_8).to_bytes(16)
 
 
 def _hash(parts: tuple[bytes, ...]) -> bytes:

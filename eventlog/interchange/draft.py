@@ -1,7 +1,7 @@
 """What an importer makes of a record: drafts of episodes, before they have ids and places."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +49,11 @@ class EpisodeDraft:
         """Append an event and return its version in the episode's stream."""
         self.events.append(EventDraft(payload, occurred_at, actor, conversation))
         return len(self.events)
+
+    def left(self, reasons: Iterable[str]) -> None:
+        """Count what could not be mapped."""
+        for reason in reasons:
+            self.unmapped[reason] += 1
 
 
 def _unnamed(ordinal: int) -> str:

@@ -81,7 +81,7 @@ class Gather:
         self._database.execute("BEGIN")
         self._shared: dict[bytes, int] = {}
         self._waiting: list[tuple[int, bytes, str, int | None, bytes]] = []
-        self._joins: list[tuple[bytes, int, str | None, int]] = []
+        self._joins: dict[tuple[bytes, str | None, int], int] = {}
         self._count = 0
 
     def add(
@@ -90,7 +90,7 @@ class Gather:
         """A piece that belongs to `key`; with `name`, all of `key` belongs to that."""
         self._count += 1
         self._waiting.append((self._count, key, place, self._share(shared), data))
-        self._joins.append((key, self._count, name, rank if name is not None else _NO_RANK))
+        self._joins.setdefault((key, name, rank if name is not None else _NO_RANK), self._count)
         if len(self._waiting) == BATCH:
             self._write()
 
@@ -147,7 +147,8 @@ class Gather:
     def _write(self) -> None:
         try:
             self._database.executemany("INSERT INTO piece VALUES (?, ?, ?, ?, ?)", self._waiting)
-            self._database.executemany(_JOIN, self._joins)
+            joins = [(key, first, name, rank) for (key, name, rank), first in self._joins.items()]
+            self._database.executemany(_JOIN, joins)
         except sqlite3.OperationalError as error:
             raise _unavailable(error) from error
         self._waiting.clear()

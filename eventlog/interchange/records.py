@@ -146,7 +146,7 @@ def explain(piece: Piece, error: Exception) -> str:
     if "utf-8" in str(error).lower():
         return f"not valid UTF-8 (at byte {piece.offset + _utf8_fault(data)})"
     found = _BYTE.search(str(error))
-    surrogate = _lone_surrogate(data) if not found or "surrogate" in str(error) else None
+    surrogate = _lone_surrogate(data) if not found or "surrogate" in str(error) or "escape" in str(error) else None
     if surrogate is not None:
         half = data[surrogate : surrogate + 6].decode()
         return f"holds {half}, half a character without its other half (at byte {piece.offset + surrogate})"

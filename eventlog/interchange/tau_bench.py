@@ -128,7 +128,7 @@ class _Result:
         """What could not be mapped: counted, and returned to be kept."""
         rest = fields.rest()
         if isinstance(rest, Raw):
-            self.draft.unmapped.update(fields.unmapped())
+            self.draft.left(fields.unmapped())
         return rest
 
 

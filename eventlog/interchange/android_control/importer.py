@@ -72,7 +72,7 @@ class _Episode:
         success = episode.raw("is_successful")
         if success is not None:
             self.draft.unmapped["is_successful: kept in extra, since nobody verified it"] += 1
-        self.draft.unmapped.update(episode.unmapped())
+        self.draft.left(episode.unmapped())
         extra = extended(episode.rest(), is_successful=success)
         self.draft.add(EpisodeEnded(Finished(), extra=extra))
 
@@ -83,9 +83,9 @@ class _Episode:
         action = self._action(content)
         rest = None
         if not isinstance(action, ToolCall):
-            self.draft.unmapped.update(content.unmapped())
+            self.draft.left(content.unmapped())
             rest = raw(content.rest())
-        self.draft.unmapped.update(step.unmapped())
+        self.draft.left(step.unmapped())
         turn = ModelResponded(number, content=instruction, extra=extended(step.rest(), action_content=rest))
         self.draft.add(turn, actor="planner")
         self.draft.add(ActionSubmitted(number, action), actor="planner")

@@ -209,7 +209,7 @@ class _Trajectory:
         for number, step in enumerate(steps, 1):
             self._step(step, number)
         continued = soft(root, "continued_trajectory_ref", str, peek=True) is not None
-        self.draft.unmapped.update(root.unmapped())
+        self.draft.left(root.unmapped())
         started = replace(started, goal=self.goal, extra=root.rest())
         self.draft.events[0] = EventDraft(started, self.first_at, None, self.conversation)
         if self.ending and self.carried is None and not continued:
@@ -312,7 +312,7 @@ class _Trajectory:
         """What has no place in the event: counted, and returned to be kept."""
         rest = fields.rest()
         if isinstance(rest, Raw):
-            self.draft.unmapped.update(fields.unmapped())
+            self.draft.left(fields.unmapped())
         return rest
 
     def _add(self, payload: Payload, at: int | None = None, actor: str | None = None) -> int:

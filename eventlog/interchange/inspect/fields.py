@@ -34,7 +34,7 @@ class Attachments:
     def put_in(self, value: Raw) -> Raw:
         """JSON with the texts it names in their place. `BadRecord` if that is far too much."""
         text = bytes(value)
-        if not any(sign in text for sign in _SIGNS):
+        if b"://" not in text or not any(sign in text for sign in _SIGNS):
             return value
         return Raw(msgspec.json.encode(self._put_in(msgspec.json.decode(value))))
 

@@ -91,7 +91,7 @@ class Langfuse(Importer):
         page = first.get("data")
         if isinstance(page, list) and isinstance(first.get("meta"), dict) and page and isinstance(page[0], dict):
             first = page[0]
-        match _kind(first):
+        match _kind(first, first.get("type")):
             case "observation":
                 return Confidence.CERTAIN
             case "trace" | "score":
@@ -142,7 +142,7 @@ def _rows(fields: dict[str, Raw]) -> Iterator[Row]:
         for row in msgspec.json.decode(page, type=list[dict[str, Raw]]):
             yield from _rows(row)
         return
-    kind = _kind(fields | ({"type": _shallow(fields["type"])} if "type" in fields else {}))
+    kind = _kind(fields, _shallow(fields["type"]) if "type" in fields else None)
     if kind is None:
         keys = ", ".join(list(fields)[:6])
         raise BadRecord(f"no observation, trace or score of Langfuse: it has {keys[:80] or 'no fields'}")
@@ -161,12 +161,12 @@ def _rows(fields: dict[str, Raw]) -> Iterator[Row]:
     yield Row("trace", trace, _encode(fields))
 
 
-def _kind(row: Mapping[str, Any]) -> Kind | None:
-    """What kind of row this is."""
+def _kind(row: Mapping[str, Any], type_: object) -> Kind | None:
+    """What kind of row this is, whose `type` is that."""
     of_trace = "traceId" in row or "trace_id" in row
     if "id" not in row:
         return None
-    if row.get("type") in _TYPES and of_trace and ("startTime" in row or "start_time" in row):
+    if type_ in _TYPES and of_trace and ("startTime" in row or "start_time" in row):
         return "observation"
     valued = {"value", "stringValue", "string_value"} & row.keys()
     if of_trace and "name" in row and valued and {"dataType", "data_type", "source"} & row.keys():

@@ -47,11 +47,10 @@ def of_data_url(text: str, fault: Fault) -> bytes:
 
 def kept(content: Raw, keep: Callable[[bytes], BlobRef], fault: Fault) -> Raw:
     """A message's content with the images of its parts stored as blobs, by which they are replaced."""
-    if b"base64" not in bytes(content):
+    text = bytes(content)
+    if not text.startswith(b"[") or b"base64" not in text:
         return content
-    parts = msgspec.json.decode(content)
-    if not isinstance(parts, list):
-        return content
+    parts = msgspec.json.decode(text)
     new = [_part(part, keep, fault) for part in parts]
     return content if new == parts else Raw(msgspec.json.encode(new))
 

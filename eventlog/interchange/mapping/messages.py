@@ -6,7 +6,7 @@ What an importer does not take out of a `Fields` is what it could not map: it is
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -37,6 +37,8 @@ class Fields:
     is the object's own text, None if it is absent or null.
     """
 
+    __slots__ = ("_index", "_inner", "_left", "_path", "verbatim", "where")
+
     def __init__(
         self, raw: bytes | Raw | dict[str, Raw], where: str, path: str = "", *, index: int | None = None
     ) -> None:
@@ -51,7 +53,7 @@ class Fields:
         else:
             text = bytes(raw)
             self.verbatim = None if text == b"null" else text
-            self._left = self._decode(raw, _OBJECT, "") or {}
+            self._left = self._decode(text, _OBJECT, "") or {}
 
     @property
     def path(self) -> str:
@@ -128,7 +130,7 @@ class Fields:
         """What was not taken, as reasons to count."""
         if not self._left and not self._inner:
             return []
-        found = [_INDEX.sub("[]", f"{self._at(name)}: kept in extra") for name in self._left]
+        found = [_reason(self._at(name)) for name in self._left]
         for fields in self._inner.values():
             found += fields.unmapped()
         return found
@@ -212,6 +214,11 @@ def json_text(text: str) -> Raw | None:
     return Raw(data)
 
 
+@lru_cache(maxsize=4_096)
+def _reason(path: str) -> str:
+    return _INDEX.sub("[]", f"{path}: kept in extra")
+
+
 @cache
 def _decoder(kind: Any) -> Callable[[bytes | Raw], Any]:
     return msgspec.json.Decoder(kind | None).decode
@@ -221,4 +228,4 @@ def joined(fields: dict[str, Raw]) -> MaybeRaw:
     """A JSON object of verbatim fields; UNSET if there are none."""
     if not fields:
         return UNSET
-    return Raw(b"{" + b",".join(_encode(name) + b":" + bytes(raw) for name, raw in fields.items()) + b"}")
+    return Raw(_encode(fields))

@@ -205,10 +205,11 @@ def _calls(left: dict[str, Raw]) -> list[ToolCall]:
     items = _list(left.get("tool_calls", NULL))
     if not items:
         return []
-    calls = [call for item in items if (call := call_of(_object(item) or {})) is not None]
+    given = [_object(item) or {} for item in items]
+    calls = [call for fields in given if (call := call_of(fields)) is not None]
     if len(calls) < len(items):
         return []
-    if not any(_says_more(_object(item) or {}) for item in items):
+    if not any(map(_says_more, given)):
         del left["tool_calls"]
     return calls
 

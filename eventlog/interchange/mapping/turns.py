@@ -103,7 +103,7 @@ class Conversation:
         self.step += 1
         self._known[said.key] += 1
         if said.unmapped:
-            self.draft.unmapped.update(said.unmapped)
+            self.draft.left(said.unmapped)
         turn = ModelResponded(self.step, content=said.text, thought=said.thought, **({"extra": said.extra} | fields))
         self.draft.add(turn, occurred_at=at, actor="planner", conversation=conversation)
         for call in said.calls:
@@ -149,7 +149,7 @@ class Conversation:
     def record(self, said: Said, at: int | None, conversation: str | None = None) -> None:
         """Record a message, whether it was said before or not: as a tool's answer if it is one."""
         if said.unmapped:
-            self.draft.unmapped.update(said.unmapped)
+            self.draft.left(said.unmapped)
         found = self._find(said.call_id, None, NULL) if said.role == "tool" and said.call_id else None
         if found is not None:
             step, version, _ = self._open.pop(found)

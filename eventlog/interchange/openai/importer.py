@@ -144,7 +144,7 @@ class _Chat:
         policy, tools = soft(root, "model", str), _tools(root, "functions" if old else "tools")
         for message in messages:
             self._message(message)
-        self.draft.unmapped.update(root.unmapped())
+        self.draft.left(root.unmapped())
         extra = extended(root.rest(), functions=_NO_TOOLS if old and tools is not None else None)
         started = EpisodeStarted(goal=self.goal, policy=policy, tools=tools, extra=extra)
         self.draft.events[0] = EventDraft(started)
@@ -219,7 +219,7 @@ class _Chat:
         """What has no place in the event: counted, and returned to be kept."""
         rest = fields.rest()
         if isinstance(rest, Raw):
-            self.draft.unmapped.update(fields.unmapped())
+            self.draft.left(fields.unmapped())
         return rest
 
     def _add(self, payload: Payload, actor: str | None = None) -> int:

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from core.errors import BadRecord
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
 from eventlog.interchange.gather import Gather, Group
 from eventlog.interchange.mapping.texts import check_texts
 from eventlog.interchange.otlp.exporter import EPISODE, FORMAT
-from eventlog.interchange.otlp.json import KeyValue, begun, entries, ids_of, request
+from eventlog.interchange.otlp.json import Ids, KeyValue, begun, entries, ids_of, request
 from eventlog.interchange.otlp.restore import restore
 from eventlog.interchange.otlp.trace import episode
 from eventlog.interchange.records import explain, find_layout, pieces
@@ -31,11 +31,11 @@ _SIGNS = (b'"gen_ai.', b'"traceloop.', b'"llm.request.type', EPISODE.encode())
 _REQUEST = frozenset({"resourceSpans", "resourceLogs"})
 
 
-class _Named(Struct):
-    attributes: list[KeyValue] = []
+class _Named(Ids):
+    attributes: list[KeyValue] = msgspec.field(default_factory=list)
 
 
-_attributes = msgspec.json.Decoder(_Named).decode
+_named = msgspec.json.Decoder(_Named).decode
 
 
 class Otlp(Importer):
@@ -98,10 +98,11 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
         kind = "a log record" if entry.is_log else "a span"
         data = bytes(entry.data)
         try:
-            trace, span = ids_of(data)
+            named = _named(data) if any(name in data for name in _NAMES) else None
+            trace, span = named.raw() if named else ids_of(data)
             if not span and not entry.is_log:
                 raise ValueError("spanId is missing")
-            rank, joined = _joined_to(data)
+            rank, joined = _joined_to(named.attributes if named else [])
         except (ValueError, RecursionError) as error:
             yield f"{kind} cannot be read: {error}"
             continue
@@ -109,11 +110,9 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
         gather.add(trace, where, mark + data, shared=entry.context, name=joined, rank=rank)
 
 
-def _joined_to(data: bytes) -> tuple[int, str | None]:
+def _joined_to(attributes: list[KeyValue]) -> tuple[int, str | None]:
     """What an entry's trace is a part of, if it says so, and how much that counts."""
-    if not any(name in data for name in _NAMES):
-        return 0, None
-    given = {pair.key: pair.value.string for pair in _attributes(data).attributes if pair.value is not None}
+    given = {pair.key: pair.value.string for pair in attributes if pair.value is not None}
     named = [(rank, f"{key} {given[key]}") for rank, key in enumerate(_JOINS) if given.get(key)]
     return named[0] if named else (0, None)
 

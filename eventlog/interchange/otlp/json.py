@@ -64,9 +64,15 @@ class _Pairs(Struct):
     values: list[KeyValue] = []
 
 
-class _Ids(Struct):
+class Ids(Struct):
+    """The ids of a span or a log record, as they are written."""
+
     trace: str = msgspec.field(default="", name="traceId")
     span: str = msgspec.field(default="", name="spanId")
+
+    def raw(self) -> tuple[bytes, bytes]:
+        """Their bytes. `ValueError` if they are none; that of a span may be absent."""
+        return id_bytes(self.trace, 16, "traceId"), id_bytes(self.span, 8, "spanId") if self.span else b""
 
 
 class _Begun(Struct):
@@ -76,7 +82,7 @@ class _Begun(Struct):
 
 _request = msgspec.json.Decoder(_Request).decode
 _any = msgspec.json.Decoder(AnyValue | None).decode
-_ids = msgspec.json.Decoder(_Ids).decode
+_ids = msgspec.json.Decoder(Ids).decode
 _begun = msgspec.json.Decoder(_Begun).decode
 
 
@@ -97,15 +103,14 @@ def entries(data: bytes) -> list[Entry] | None:
     for resource in [*(request.spans or []), *(request.logs or [])]:
         for scope in [*resource.scope_spans, *resource.old_spans, *resource.scope_logs]:
             context = _context(resource, scope)
-            found += [Entry(Raw(bytes(span)), context, False) for span in scope.spans]
-            found += [Entry(Raw(bytes(record)), context, True) for record in scope.log_records]
+            found += [Entry(span, context, False) for span in scope.spans]
+            found += [Entry(record, context, True) for record in scope.log_records]
     return found
 
 
 def ids_of(data: bytes | Raw) -> tuple[bytes, bytes]:
-    """The trace's and the span's id. `ValueError` if they are none; that of a span may be absent."""
-    ids = _ids(data)
-    return id_bytes(ids.trace, 16, "traceId"), id_bytes(ids.span, 8, "spanId") if ids.span else b""
+    """The trace's and the span's id, as `Ids.raw` has them."""
+    return _ids(data).raw()
 
 
 def begun(data: bytes) -> tuple[int, str]:

@@ -75,7 +75,7 @@ class _Run:
         status = None if status is None else str(status)
         end = _end(history, info, status)
         self.draft = EpisodeDraft(_started(run, info, history, attempt))
-        self.draft.unmapped.update(run.unmapped())
+        self.draft.left(run.unmapped())
         step = Steps(self.draft, context, entries, history).add()
         if swe.submit(self.draft, step, status, info.peek("submission", Any)):
             info.raw("submission")
@@ -83,7 +83,7 @@ class _Run:
         swe.charge(self.draft, "money", stats.instance_cost or 0.0)
         swe.charge(self.draft, "tokens", (stats.tokens_sent or 0) + (stats.tokens_received or 0))
         known = {name: info.raw(name) for name in ("exit_status", "model_stats")}
-        self.draft.unmapped.update(info.unmapped())
+        self.draft.left(info.unmapped())
         rest = extended(info.rest(), **known)
         if end is not None:
             self.draft.add(EpisodeEnded(end, extra=rest))

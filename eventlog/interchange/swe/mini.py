@@ -106,7 +106,7 @@ class _Run:
         self.submission = info.peek("submission", Any) or swe.at(told, "submission")
         end = _end(self.status, self.submission, info, messages)
         self.draft = EpisodeDraft(_started(run, info, messages))
-        self.draft.unmapped.update(run.unmapped())
+        self.draft.left(run.unmapped())
         for message in messages:
             self._message(message)
         if swe.submit(self.draft, self.step, self.status, self.submission):
@@ -186,7 +186,7 @@ class _Run:
         """What could not be mapped: counted, and returned to be kept."""
         rest = fields.rest()
         if isinstance(rest, Raw):
-            self.draft.unmapped.update(fields.unmapped())
+            self.draft.left(fields.unmapped())
         return rest
 
 

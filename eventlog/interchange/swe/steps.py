@@ -216,7 +216,7 @@ class Steps:
                 self.draft.unmapped[f"trajectory[].{name}: in the record alone, a prompt that repeats the history"] += 1
         rest = fields.rest()
         if isinstance(rest, Raw):
-            self.draft.unmapped.update(fields.unmapped())
+            self.draft.left(fields.unmapped())
         return rest
 
 
