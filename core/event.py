@@ -146,6 +146,8 @@ def body_fault(body: bytes) -> str | None:
 
 def too_deep(data: bytes, around: int = 0) -> bool:
     """Whether JSON is nested deeper than a payload may be, inside so many levels `around` it."""
+    if len(data) + 2 * around <= 2 * MAX_DEPTH:
+        return False
     brackets = data.count(b"{") + data.count(b"[")
     return brackets + around > MAX_DEPTH and _depth(data) + around > MAX_DEPTH
 

@@ -79,10 +79,14 @@ class BlobStore:
 
     def put_all(self, blobs: Iterable[bytes]) -> list[str]:
         """Store many, which costs a disk far less than one by one. Returns their addresses, in order."""
-        found = [(sha256(data).hexdigest(), data) for data in blobs]
-        if found:
-            self._shelf.keep_all(dict(found))
-        return [f"sha256:{digest}" for digest, _ in found]
+        found = [(f"sha256:{sha256(data).hexdigest()}", data) for data in blobs]
+        self.keep_all(dict(found))
+        return [address for address, _ in found]
+
+    def keep_all(self, blobs: Mapping[str, bytes]) -> None:
+        """The same for bytes whose addresses the caller has made of them already."""
+        if blobs:
+            self._shelf.keep_all({_digest(address): data for address, data in blobs.items()})
 
     def put_stream(self, source: Source, media_type: str | None = None) -> "BlobRef":
         """Store all that `source` still holds, in constant memory."""

@@ -80,7 +80,7 @@ class Commits:
         self.begun = True
 
 
-def _commit(log: Log, episodes: list[Episode], blobs: list[Future[list[str]]]) -> list[Appended]:
+def _commit(log: Log, episodes: list[Episode], blobs: list[Future[None]]) -> list[Appended]:
     """Append the episodes, once the blobs that they name are durable: as one commit where the log has such.
     Where it has not, the import's beginning is there before all else."""
     for stored in blobs:

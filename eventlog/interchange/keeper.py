@@ -24,7 +24,7 @@ class Keeper:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="trajlog-blob")
         self._chunk: dict[str, bytes] = {}
         self._size = 0
-        self._storing: list[Future[list[str]]] = []
+        self._storing: list[Future[None]] = []
 
     def keep(self, data: bytes) -> BlobRef:
         """Begin to store a blob."""
@@ -47,7 +47,7 @@ class Keeper:
         self.wait()
         return self._blobs.has(address)
 
-    def begun(self) -> list[Future[list[str]]]:
+    def begun(self) -> list[Future[None]]:
         """Begin to store what is still waiting."""
         self._begin()
         return list(self._storing)
@@ -62,7 +62,7 @@ class Keeper:
         if len(self._storing) >= MAX_PENDING:
             self._storing[0].result()
         if self._chunk:
-            self._storing.append(self._pool.submit(self._blobs.put_all, list(self._chunk.values())))
+            self._storing.append(self._pool.submit(self._blobs.keep_all, self._chunk))
         self._chunk, self._size = {}, 0
 
     def __enter__(self) -> Self:

@@ -5,6 +5,7 @@ It follows from the record and the job alone, so any process may do it.
 
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,7 +81,11 @@ class Desk(NamedTuple):
 
 def identity(job: Job, digest: bytes, ordinal: int, generation: int = 1) -> Identity:
     """The identity of a record's nth episode."""
-    return Identity(job.importer.name, job.importer.mapping, generation, digest, ordinal)
+    return _identity(job.importer.name, job.importer.mapping, generation, digest, ordinal)
+
+
+_identity = lru_cache(maxsize=8_192)(Identity)
+"""Asked for when a record is looked up, and again when it is mapped."""
 
 
 def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) -> Mapped:

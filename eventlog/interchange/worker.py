@@ -4,7 +4,6 @@ A worker has neither the log nor the blob store: it takes every record for new. 
 ask for, it leaves to the process that has both. Messages are pickles, each behind its length (u64).
 """
 
-import gc
 import os
 import pickle
 import sys
@@ -18,9 +17,6 @@ from core.vocabulary.base import Split
 from eventlog.blobs.media_type import sniff
 from eventlog.interchange import Record
 from eventlog.interchange.mapped import Desk, Digested, Job, Mapped, mapped
-
-GARBAGE = 50_000
-"""Objects after which to look for cycles: mapping makes many objects and hardly any cycles."""
 
 
 class Sent(NamedTuple):
@@ -46,8 +42,6 @@ class _Elsewhere(Exception):
 
 def serve() -> None:
     """Answer each (job, records) from stdin on stdout with an answer a record, None where it was left."""
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
     with os.fdopen(os.dup(1), "wb") as answers, suppress(EOFError, BrokenPipeError):
         os.dup2(2, 1)
         while True:

@@ -209,7 +209,7 @@ def test_a_blob_that_cannot_be_stored_stops_the_import_before_its_events(
     def full(*_: Any) -> None:
         raise DiskFull("no space left", where="blobs")
 
-    monkeypatch.setattr(BlobStore, "put_all", full)
+    monkeypatch.setattr(BlobStore, "keep_all", full)
     with pytest.raises(DiskFull):
         place.take(text(result()))
     assert place.events() == []
