@@ -79,7 +79,7 @@ class Fields:
     def drop(self, name: str, value: object) -> None:
         """Take a field that only repeats what is known: any other value is left."""
         raw = self._left.get(name)
-        if raw is not None and msgspec.json.decode(raw) == value:
+        if raw is not None and _whole(raw) == value:
             del self._left[name]
 
     def put(self, name: str, raw: Raw) -> None:

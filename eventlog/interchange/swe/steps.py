@@ -29,13 +29,18 @@ _KINDS: dict[Role, str] = {
 _EMPTY, _NULL = Raw(b'""'), Raw(b"null")
 _PROMPTS = ("query", "messages")
 _EXIT = re.compile(r"Exit(?:ing)? due to ")
-_ERRORS: tuple[tuple[re.Pattern[str], ErrorClass, Effect], ...] = (
-    (re.compile(r"(?:^|\n)EXECUTION TIMED OUT[^\n]*\s*\Z"), "timeout", "unknown"),
-    (re.compile(r"\AThe command .* was cancelled because it took more than [\d.]+ s", re.DOTALL), "timeout", "unknown"),
-    (re.compile(r"(?:^|\n)[A-Z ]+\. RESTARTING PROCESS\.\s*\Z"), "transport_lost", "unknown"),
-    (re.compile(r"\AInteractive operation '[^\n]*' is not supported"), "permission", "none"),
+_ERRORS: tuple[tuple[str, re.Pattern[str], ErrorClass, Effect], ...] = (
+    ("EXECUTION TIMED", re.compile(r"(?:^|\n)EXECUTION TIMED OUT[^\n]*\s*\Z"), "timeout", "unknown"),
+    (
+        " was cancelled",
+        re.compile(r"\AThe command .* was cancelled because it took more than [\d.]+ s", re.DOTALL),
+        "timeout",
+        "unknown",
+    ),
+    ("RESTARTING", re.compile(r"(?:^|\n)[A-Z ]+\. RESTARTING PROCESS\.\s*\Z"), "transport_lost", "unknown"),
+    ("Interactive", re.compile(r"\AInteractive operation '[^\n]*' is not supported"), "permission", "none"),
 )
-"""How SWE-agent words what it could not carry out."""
+"""How SWE-agent words what it could not carry out: first a part that is quickly looked for."""
 
 
 class Steps:
@@ -247,8 +252,8 @@ def _reasoning(message: Fields) -> str | None:
 def _feedback(content: Raw) -> Feedback:
     text = msgspec.json.decode(content)
     if isinstance(text, str):
-        for pattern, kind, effect in _ERRORS:
-            if pattern.search(text):
+        for part, pattern, kind, effect in _ERRORS:
+            if part in text and pattern.search(text):
                 return ExecError(kind, retryable=False, effect=effect, message=text)
     return ToolResult(content)
 
