@@ -50,12 +50,16 @@ def serve() -> None:
                 made = map_all(job, records)
             except Exception:
                 made = [None] * len(records)
-            send(answers, made)
+            send(answers, framed(made))
 
 
-def send(file: IO[bytes], message: object) -> None:
+def framed(message: object) -> bytes:
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    file.write(len(data).to_bytes(8, "big") + data)
+    return len(data).to_bytes(8, "big") + data
+
+
+def send(file: IO[bytes], frame: bytes) -> None:
+    file.write(frame)
     file.flush()
 
 

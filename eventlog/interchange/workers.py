@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Self
 
 from eventlog.interchange.mapped import Digested, Job
-from eventlog.interchange.worker import Answer, Sent, receive, send
+from eventlog.interchange.worker import Answer, Sent, framed, receive, send
 
 MOST = 3
 """More would wait for this process."""
@@ -66,7 +66,7 @@ class _Worker:
         return len(self._given)
 
     def submit(self, job: Job, sent: list[Sent]) -> "Future[list[Answer | None]]":
-        self._writer.submit(send, self._in, (job, sent))
+        self._writer.submit(send, self._in, framed((job, sent)))
         future: Future[list[Answer | None]] = self._reader.submit(receive, self._out)
         self._given.append(future)
         return future
@@ -96,8 +96,11 @@ class Workers:
     def submit(self, job: Job, records: Sequence[Digested]) -> "Future[list[Answer | None]] | None":
         """Have the records mapped: an answer each, in order, None where it was left. None if no worker
         is `free`."""
-        while len(self._workers) < self._count:
-            self._workers.append(_Worker())
+        try:
+            while len(self._workers) < self._count:
+                self._workers.append(_Worker())
+        except OSError:  # no more processes are to be had
+            self._count = len(self._workers)
         worker = min((each for each in self._workers if each.free), key=_Worker.waiting, default=None)
         if worker is None:
             return None

@@ -1,5 +1,6 @@
 """Importing with other processes beside this one: the same log, whoever mapped what."""
 
+import io
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from eventlog.interchange import importer as import_
 from eventlog.interchange.importer import Report, run
 from eventlog.interchange.retract import resolve, retract
 from eventlog.interchange.sources import Source
+from eventlog.interchange.worker import framed, receive
 from eventlog.interchange.workers import Workers
 from eventlog.ledger import Ledger
 from tests.databases import Database
@@ -110,21 +112,38 @@ def test_a_worker_that_dies_costs_nothing(ledger: Ledger, tmp_path: Path) -> Non
     assert ledger.head().position == report.events + 2
 
 
+def test_a_worker_that_cannot_be_started_costs_nothing(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    report = _take(ledger, tmp_path, text(*[result(n) for n in range(MANY)]))
+    assert report.episodes == {"new": MANY, "present": 0, "rejected": 0}
+
+
+def test_a_message_comes_whole_or_not_at_all() -> None:
+    frame = framed({"a": [1, b"x"]})
+    file = io.BytesIO(frame + frame[:-1])
+    assert receive(file) == {"a": [1, b"x"]}
+    with pytest.raises(EOFError):
+        receive(file)
+    with pytest.raises(EOFError):
+        receive(io.BytesIO())
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_worker_outlives_its_import(database: Database, ledger: Ledger, tmp_path: Path, number: int) -> None:
     (tmp_path / "a.json").write_bytes(text(*[result(n) for n in range(20_000)]))
     program = tmp_path / "take.py"
     program.write_text(f"""
-if __name__ == "__main__":
-    from pathlib import Path
-    from eventlog.blobs import BlobStore
-    from eventlog.interchange import importer
-    from eventlog.interchange.sources import Source
-    from eventlog.ledger import Ledger
-    importer.WORTH = 1
-    path = Path({str(tmp_path / "a.json")!r})
-    with Ledger({database.url!r}) as log:
-        importer.run(log, [Source("a.json", path)], BlobStore(path.parent / "blobs"), workers=1)
+from pathlib import Path
+from eventlog.blobs import BlobStore
+from eventlog.interchange import importer
+from eventlog.interchange.sources import Source
+from eventlog.ledger import Ledger
+importer.WORTH = 1
+path = Path({str(tmp_path / "a.json")!r})
+with Ledger({database.url!r}) as log:
+    importer.run(log, [Source("a.json", path)], BlobStore(path.parent / "blobs"), workers=1)
 """)
     root = Path(__file__).parents[3]
     process = subprocess.Popen(
