@@ -305,7 +305,8 @@ class _Sample:
         for said in message(fields, speaker):
             extra = extended(said.extra, function=tool) if said.role == "tool" and not said.call_id else said.extra
             named = None if bytes(id_) == b"null" else str(msgspec.json.decode(id_))
-            made.append(said._replace(id=named, feedback=feedback, extra=extra))
+            plain = named is None and feedback is None and extra is said.extra
+            made.append(said if plain else said._replace(id=named, feedback=feedback, extra=extra))
         return made
 
     def _finish(self, header: bytes | None) -> None:

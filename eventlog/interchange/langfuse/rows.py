@@ -49,6 +49,8 @@ class Row:
 
     def take(self, name: str, kind: Any) -> Any:
         """A field's value, taken out."""
+        if name not in self._left:
+            return None
         value = self.peek(name, kind)
         if value is not None:
             del self._left[name]

@@ -23,7 +23,6 @@ _AROUND = len('{"":}')
 _INDEX = re.compile(r"\[\d+\]")
 
 _encode = msgspec.json.encode
-_NULL = Raw(b"null")
 _OBJECT = dict[str, Raw]
 _OBJECTS = list[dict[str, Raw]]
 _whole = msgspec.json.Decoder().decode
@@ -97,7 +96,8 @@ class Fields:
 
     def inner(self, name: str) -> "Fields":
         """The object in a field, empty if it is absent or null. What is left in it is left here."""
-        fields = Fields(self._left.pop(name, _NULL), self.where, self._at(name))
+        raw = self._left.pop(name, None)
+        fields = Fields({} if raw is None else raw, self.where, self._at(name))
         self._inner[name] = fields
         return fields
 

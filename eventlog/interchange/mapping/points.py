@@ -1,6 +1,7 @@
 """Points of a trace that were recorded apart, in the order in which they happened."""
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import NamedTuple
 
 
@@ -15,5 +16,5 @@ class Point(NamedTuple):
 
 def play(points: Iterable[Point]) -> None:
     """Let everything happen, in order."""
-    for point in sorted(points, key=lambda point: point[:3]):
+    for point in sorted(points, key=itemgetter(0, 1, 2)):
         point.happen()
