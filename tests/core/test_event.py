@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import BadEvent
-from core.event import MAX_BODY_BYTES, MAX_DEPTH, MAX_TIME, MIN_TIME, Event, body_fault, check
+from core.event import MAX_BODY_BYTES, MAX_DEPTH, MAX_TIME, MIN_TIME, Event, body_fault, check, too_deep
 from tests.core.strategies import events
 
 GOOD = Event(
@@ -131,6 +131,13 @@ def test_a_payload_is_nested_at_most_128_deep(opening: bytes, closing: bytes) ->
     check(msgspec.structs.replace(GOOD, body=nested((MAX_DEPTH - 1) // each + 1, opening, closing)))
     for depth in (MAX_DEPTH + 1, 5_000, 100_000):
         assert "128 deep" in refusal(body=nested(depth, opening, closing))
+
+
+def test_a_value_has_less_room_the_deeper_it_is_to_stand() -> None:
+    value = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    assert not too_deep(value)
+    assert too_deep(value, around=1)
+    assert not too_deep(value[1:-1], around=1)
 
 
 def test_a_caller_deep_in_its_own_stack_gets_an_answer_too() -> None:

@@ -81,6 +81,8 @@ def test_many_put_together_are_all_there_under_their_addresses(store: BlobStore)
     assert len(list(store.addresses())) == 40
     assert present in addresses
     assert store.put_all([]) == []
+    store.keep_all({addresses[0]: data[0], f"sha256:{sha256(b'new').hexdigest()}": b"new"})
+    assert len(list(store.addresses())) == 41
 
 
 def test_a_disk_that_fills_under_many_leaves_whole_blobs_only() -> None:
