@@ -150,7 +150,7 @@ def test_what_is_returned_is_durable_whatever_the_database_defaults_to(databases
     databases.execute(
         f"ALTER DATABASE {lax.name} SET synchronous_commit = off",
         f"ALTER DATABASE {lax.name} SET default_transaction_isolation = 'serializable'",
-        f"ALTER DATABASE {lax.name} SET statement_timeout = '1ms'",
+        f"ALTER DATABASE {lax.name} SET statement_timeout = '1s'",
     )
     with lax.ledger() as log:
         log.append_many([an_event("a") for _ in range(500)])

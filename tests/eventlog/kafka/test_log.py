@@ -29,7 +29,7 @@ from tests.eventlog.persister.workbench import Running, Workbench
 from tests.eventlog.processes import python
 
 
-@pytest.fixture(scope="module", params=["kafka-python", "confluent-kafka"])
+@pytest.fixture(scope="module", params=["kafka-python", pytest.param("confluent-kafka", marks=pytest.mark.faults)])
 def bench(request: pytest.FixtureRequest, broker: Cluster, database: Database) -> Iterator[Workbench]:
     """A topic and its ledger, which one worker feeds."""
     database.empty()

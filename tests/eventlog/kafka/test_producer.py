@@ -29,7 +29,7 @@ _numbers = count(1)
 Open = Callable[..., KafkaLog]
 
 
-@pytest.fixture(params=["kafka-python", "confluent-kafka"])
+@pytest.fixture(params=["kafka-python", pytest.param("confluent-kafka", marks=pytest.mark.faults)])
 def client(request: pytest.FixtureRequest) -> str:
     if request.param == "confluent-kafka":
         pytest.importorskip("confluent_kafka")

@@ -29,7 +29,7 @@ def topics(secure: Cluster) -> Iterator[Topics]:
         yield found
 
 
-@pytest.fixture(params=[False, True], ids=["kafka-python", "confluent-kafka"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.faults)], ids=["kafka-python", "confluent-kafka"])
 def fast(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 

@@ -18,7 +18,7 @@ def database(databases: Databases) -> Database:
     return databases.fresh("persister")
 
 
-@pytest.fixture(params=["kafka-python", "confluent-kafka"])
+@pytest.fixture(params=["kafka-python", pytest.param("confluent-kafka", marks=pytest.mark.faults)])
 def library(request: pytest.FixtureRequest) -> str:
     """Each client library in turn."""
     return str(request.param)
