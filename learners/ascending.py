@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import pyarrow as pa
 
-AT_ONCE: Final = 1 << 16
+AT_ONCE: Final = 1 << 18
+"""Each part looks through all rows: few parts, and some 8 MB for one."""
 
 Keys = Callable[[int, int], "tuple[pa.Array, Sequence[pa.Array]]"]
 """Of the rows from the first to before the last: which are meant, and their keys u64, the hash first."""

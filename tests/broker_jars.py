@@ -77,9 +77,10 @@ def classes(program: str, train: Callable[[Path], None]) -> Path | None:
     with _alone(cache / "kafka-classes.lock"):
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=cache) as place:
-                train(Path(place))
-                Path(place).rename(folder)
-                Path(place).mkdir()  # for its end
+                found = Path(place, "classes")
+                found.mkdir()
+                train(found)
+                found.rename(folder)
     return folder
 
 

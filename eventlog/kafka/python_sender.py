@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -28,9 +28,7 @@ class PythonSender:
         self._limit: int = given.get("buffer_memory", options.BUFFER_MEMORY)
         self._wait_s = found["max_block_ms"] / 1000
         self._held = 0
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
-        self._waiting = 0
+        self._room = threading.Condition()
         ours = {
             "acks": "all",
             "enable_idempotence": True,
@@ -56,7 +54,7 @@ class PythonSender:
         self, key: bytes, value: bytes, headers: Iterable[tuple[str, bytes]] = (), done: Done | None = None
     ) -> None:
         size = len(key) + len(value) + OVERHEAD
-        with self._lock:
+        with self._room:
             if self._held + size > self._limit and self._held:
                 self._wait_for_room(size)
             self._held += size
@@ -87,7 +85,7 @@ class PythonSender:
             self._producer.flush(timeout_s)
         with self._room:
             left = None if until is None else max(0, until - time.monotonic())
-            if not self._until(lambda: not self._held, left):
+            if not self._room.wait_for(lambda: not self._held, left):
                 raise Unavailable(f"not all was confirmed in {timeout_s} s", where=self._where, mend=LOOK)
 
     def close(self, timeout_s: float = 5) -> None:
@@ -99,7 +97,7 @@ class PythonSender:
             self._producer.close(timeout_s)
 
     def _wait_for_room(self, size: int) -> None:
-        if not self._until(lambda: not self._held or self._held + size <= self._limit, self._wait_s):
+        if not self._room.wait_for(lambda: not self._held or self._held + size <= self._limit, self._wait_s):
             raise BufferFull(
                 f"{self._held:,} bytes wait to be sent and nothing was taken for {self._wait_s:g} s",
                 where=self._where,
@@ -107,18 +105,9 @@ class PythonSender:
             )
 
     def _give(self, size: int) -> None:
-        with self._lock:
+        with self._room:
             self._held -= size
-            if self._waiting:
-                self._room.notify_all()
-
-    def _until(self, enough: Callable[[], bool], timeout_s: float | None) -> bool:
-        """Wait, with the lock, while records are given up."""
-        self._waiting += 1
-        try:
-            return self._room.wait_for(enough, timeout_s)
-        finally:
-            self._waiting -= 1
+            self._room.notify_all()
 
 
 class _Murmur2(Partitioner):  # type: ignore[misc]
