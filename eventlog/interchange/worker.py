@@ -1,16 +1,15 @@
 """What a worker does: it maps the records that it is sent, until there are no more.
 
 A worker has neither the log nor the blob store: it takes every record for new. What it would have to
-ask for, it leaves to the process that has both. Messages are pickles, each behind its length (u64).
+ask for, it leaves to the process that has both.
 """
 
-import os
 import pickle
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
-from typing import IO, Any, NamedTuple, get_args
+from multiprocessing.connection import Connection
+from typing import NamedTuple, get_args
 
 from core.vocabulary import BlobRef
 from core.vocabulary.base import Split
@@ -40,36 +39,16 @@ class _Elsewhere(Exception):
     """The mapping needs what a worker has not."""
 
 
-def serve() -> None:
-    """Answer each (job, records) from stdin on stdout with an answer a record, None where it was left."""
-    with os.fdopen(os.dup(1), "wb") as answers, suppress(EOFError, BrokenPipeError):
-        os.dup2(2, 1)
+def serve(descriptor: int) -> None:
+    """Answer each (job, records) that comes through a pipe with an answer a record, None where it was left."""
+    with Connection(descriptor) as pipe, suppress(EOFError, OSError):
         while True:
-            job, records = receive(sys.stdin.buffer)
+            job, records = pipe.recv()
             try:
                 made = map_all(job, records)
             except Exception:
                 made = [None] * len(records)
-            send(answers, framed(made))
-
-
-def framed(message: object) -> bytes:
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    return len(data).to_bytes(8, "big") + data
-
-
-def send(file: IO[bytes], frame: bytes) -> None:
-    file.write(frame)
-    file.flush()
-
-
-def receive(file: IO[bytes]) -> Any:
-    """The next message. `EOFError` if none comes."""
-    head = file.read(8)
-    data = file.read(int.from_bytes(head, "big"))
-    if len(head) < 8 or len(data) < int.from_bytes(head, "big"):
-        raise EOFError
-    return pickle.loads(data)
+            pipe.send_bytes(pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
 
 
 def map_all(job: Job, records: list[Sent]) -> list[Answer | None]:

@@ -1,21 +1,22 @@
 """Maps records in other processes, beside this one, which reads, commits and maps what they leave.
 
-Each is a Python of its own that imports `worker` and nothing of the caller's; it ends when its stdin
-does, and so with this process however that ends.
+Each is a Python of its own that imports `worker` and nothing of the caller's; it ends when nobody holds
+the other end of its pipe, and so with this process however that ends.
 """
 
-import fcntl
 import os
+import pickle
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from typing import IO, Self
+from contextlib import contextmanager
+from multiprocessing import Pipe
+from typing import Self
 
 from eventlog.interchange.mapped import Digested, Job
-from eventlog.interchange.worker import Answer, Sent, framed, receive, send
+from eventlog.interchange.worker import Answer, Sent
 
 MOST = 3
 """More would wait for this process."""
@@ -23,8 +24,7 @@ QUEUED = 3
 """Jobs that a worker has before it at most: enough while this process has something else to do, and
 few to wait for in the end."""
 
-_PIPE_BYTES = 1 << 20
-_PROGRAM = "from eventlog.interchange.worker import serve; serve()"
+_PROGRAM = "import sys; from eventlog.interchange.worker import serve; serve(int(sys.argv[1]))"
 
 
 def count() -> int:
@@ -37,20 +37,16 @@ class _Worker:
     this process waits for the other to take what it has."""
 
     def __init__(self) -> None:
-        with _uninterrupted():
+        self._pipe, theirs = Pipe()
+        with theirs, _uninterrupted():
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
-        assert self._process.stdin and self._process.stdout
-        self._in: IO[bytes] = self._process.stdin
-        self._out: IO[bytes] = self._process.stdout
-        for pipe in (self._in, self._out):
-            with suppress(OSError):  # a user may have only so much
-                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="trajlog-worker")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="trajlog-worker")
         self._given: list[Future[list[Answer | None]]] = []
@@ -66,8 +62,8 @@ class _Worker:
         return len(self._given)
 
     def submit(self, job: Job, sent: list[Sent]) -> "Future[list[Answer | None]]":
-        self._writer.submit(send, self._in, framed((job, sent)))
-        future: Future[list[Answer | None]] = self._reader.submit(receive, self._out)
+        self._writer.submit(self._pipe.send_bytes, pickle.dumps((job, sent), pickle.HIGHEST_PROTOCOL))
+        future: Future[list[Answer | None]] = self._reader.submit(self._pipe.recv)
         self._given.append(future)
         return future
 
@@ -75,9 +71,7 @@ class _Worker:
         self._process.kill()
         for pool in (self._writer, self._reader):
             pool.shutdown(cancel_futures=True)
-        for pipe in (self._in, self._out):
-            with suppress(OSError):  # what it was still to be sent
-                pipe.close()
+        self._pipe.close()
         self._process.wait()
 
 

@@ -1,6 +1,5 @@
 """Importing with other processes beside this one: the same log, whoever mapped what."""
 
-import io
 import json
 import os
 import signal
@@ -19,7 +18,6 @@ from eventlog.interchange import importer as import_
 from eventlog.interchange.importer import Report, run
 from eventlog.interchange.retract import resolve, retract
 from eventlog.interchange.sources import Source
-from eventlog.interchange.worker import framed, receive
 from eventlog.interchange.workers import Workers
 from eventlog.ledger import Ledger
 from tests.databases import Database
@@ -118,16 +116,6 @@ def test_a_worker_that_cannot_be_started_costs_nothing(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
     report = _take(ledger, tmp_path, text(*[result(n) for n in range(MANY)]))
     assert report.episodes == {"new": MANY, "present": 0, "rejected": 0}
-
-
-def test_a_message_comes_whole_or_not_at_all() -> None:
-    frame = framed({"a": [1, b"x"]})
-    file = io.BytesIO(frame + frame[:-1])
-    assert receive(file) == {"a": [1, b"x"]}
-    with pytest.raises(EOFError):
-        receive(file)
-    with pytest.raises(EOFError):
-        receive(io.BytesIO())
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
