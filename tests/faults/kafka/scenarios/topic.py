@@ -1,6 +1,7 @@
 """A topic that is not what it was: made anew, cut at one end, widened, or read by another ledger too."""
 
 import signal
+import time
 from contextlib import closing
 from typing import Any
 
@@ -10,6 +11,9 @@ from eventlog.kafka.address import KafkaAddress
 from eventlog.kafka.client import connect
 from tests.faults.kafka.oracle import Sent
 from tests.faults.kafka.scene import Scene
+
+# The broker answers the last question of a stopped worker within `fetch_max_wait_ms`, with whatever comes until then.
+ANSWERED_S = 2.0
 
 
 def recreated_running(scene: Scene) -> None:
@@ -55,6 +59,7 @@ def begins_beyond(scene: Scene) -> None:
     if running:
         for worker in scene.workers:
             worker.send(signal.SIGSTOP)
+        time.sleep(ANSWERED_S)
     else:
         scene.kill_workers()
     partition = scene.chance.randrange(scene.partitions)
