@@ -18,10 +18,7 @@ from eventlog.database import Connection, Meanwhile, Uuids, doing
 from eventlog.log import Appended
 from eventlog.pack import COLUMNS, HEADER, TRAILER, Packed, crc
 
-_APPEND = (
-    "SELECT o_version, o_position FROM trajlog.append_event"
-    "(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b)"
-)
+_APPEND = "SELECT trajlog.append_event(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b)"
 LOCK: Final = "SELECT pg_advisory_xact_lock(trajlog.lock_key())"
 _LAST = "SELECT last_position, committed_at, seal FROM trajlog.segment ORDER BY last_position DESC LIMIT 1"
 _HEADS = "SELECT stream, version FROM trajlog.stream WHERE stream = ANY(%s)"
@@ -48,7 +45,7 @@ def append_one(connection: Connection, row: tuple[Any, ...], event: Event) -> tu
     """Commit one event, given its `parameters`; returns (version, position). `DuplicateEvent`,
     `WrongExpectedVersion`."""
     try:
-        found = connection.execute(_APPEND, row, prepare=True).fetchone()
+        found = connection.repeat(_APPEND, row)
     except errors.UniqueViolation as error:
         raise _constraint(error) from error
     except psycopg.Error as error:
@@ -57,7 +54,8 @@ def append_one(connection: Connection, row: tuple[Any, ...], event: Event) -> tu
         actual = int(error.diag.message_detail or 0)
         raise WrongExpectedVersion(event.stream, event.expected_version or 0, actual) from None
     assert found is not None
-    return found[0], found[1]
+    version, position = found[0]
+    return version, position
 
 
 def commit_batch(connection: Connection, packed: Packed, meanwhile: Meanwhile | None = None) -> list[Appended]:

@@ -8,7 +8,7 @@ import select
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, LiteralString, cast
 
 import psycopg
 import psycopg.waiting
@@ -30,6 +30,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection on which `meanwhile`, where it is set, is done while the server is at work."""
 
     meanwhile: Meanwhile | None = None
+    _repeated: psycopg.Cursor[tuple[Any, ...]] | None = None
+
+    def repeat(self, query: LiteralString, parameters: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The first row of a statement that is run over and over: prepared, and on one cursor."""
+        if self._repeated is None:
+            self._repeated = self.cursor()
+        return self._repeated.execute(query, parameters, prepare=True).fetchone()
 
     def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
         patient: Any = gen if self.meanwhile is None else _Patient(gen, self)

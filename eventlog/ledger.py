@@ -229,7 +229,7 @@ class Ledger:
         """The writing connection; one that an interrupt left inside a transaction is replaced."""
         connection = self._connection
         if connection is not None and not connection.closed:
-            if connection.info.transaction_status == TransactionStatus.IDLE:
+            if connection.pgconn.transaction_status == TransactionStatus.IDLE:
                 return connection
             connection.close()
         self._connection = None

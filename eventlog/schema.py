@@ -7,7 +7,7 @@ from core.errors import SchemaMismatch
 if TYPE_CHECKING:
     import psycopg
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 
 
 def version(connection: "psycopg.Connection") -> str | None:
