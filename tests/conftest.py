@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from eventlog.embedded import Embedded
 from tests.databases import Databases
+from tests.once import once, run_folder
 
 if TYPE_CHECKING:
     from tests.broker import Cluster
@@ -51,15 +53,21 @@ def _sweep(home: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def template() -> Iterator[Path]:
-    """The home of a stopped server, made once a session, to be copied."""
-    home = _home()
-    try:
-        Embedded(home).start()
-        Embedded(home).stop()
-        yield home
-    finally:
-        _sweep(home)
+def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The home of a stopped server, made once, to be copied."""
+
+    @contextmanager
+    def make() -> Iterator[str]:
+        home = _home()
+        try:
+            Embedded(home).start()
+            Embedded(home).stop()
+            yield str(home)
+        finally:
+            _sweep(home)
+
+    with once(run_folder(tmp_path_factory.getbasetemp()), "template", make) as home:
+        yield Path(home)
 
 
 @pytest.fixture(scope="session")
@@ -99,12 +107,19 @@ def stopped(template: Path, home: Path) -> Embedded:
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator["Cluster"]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Cluster"]:
     """A Kafka of one node, or the one that `TRAJLOG_TEST_KAFKA` names: make topics of your own in it."""
     from tests.broker import Cluster, Elsewhere
 
+    @contextmanager
+    def make() -> Iterator[str]:
+        with kafka(Cluster) as found:
+            yield ",".join(found.bootstrap)
+
     places = os.environ.get("TRAJLOG_TEST_KAFKA")
-    yield from kafka(lambda: Elsewhere(places) if places else Cluster())
+    with ExitStack() as ours:
+        places = places or ours.enter_context(once(run_folder(tmp_path_factory.getbasetemp()), "kafka", make))
+        yield ours.enter_context(Elsewhere(places))
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +127,13 @@ def cluster() -> Iterator["Cluster"]:
     """A Kafka of three nodes, to be broken."""
     from tests.broker import Cluster
 
-    yield from kafka(lambda: Cluster(nodes=3))
+    with kafka(lambda: Cluster(nodes=3)) as found:
+        yield found
 
 
+@contextmanager
 def kafka(make: "Callable[[], Cluster]") -> "Iterator[Cluster]":
-    """A cluster as a fixture yields it; a skip, with the reason, where Kafka cannot run."""
+    """A cluster while it is used; a skip, with the reason, where Kafka cannot run."""
     from tests.broker_jars import NoKafka
 
     try:

@@ -29,7 +29,8 @@ time.sleep(600)
 
 @pytest.fixture
 def own() -> Iterator[Cluster]:
-    yield from kafka(Cluster)
+    with kafka(Cluster) as found:
+        yield found
 
 
 def test_a_broker_ends_with_a_process_that_is_killed(broker: Cluster) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,17 @@ def python(code: str, *arguments: str, **options: Any) -> "subprocess.Popen[byte
     return subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), *arguments], **options)
 
 
+# What the embedded server imports when it comes to it, which is too late for another user.
+LATE = ("secrets", "hashlib", "eventlog.embedded.init", "eventlog.embedded.install", "eventlog.embedded.launch")
+
+
 def as_user(uid: int, action: Callable[[], object]) -> str:
     """What `action` returns or raises, as text, when another user does it; skips the test where
     that cannot be. A fork, as the other user may not reach this interpreter."""
     if os.geteuid() != 0:
         pytest.skip("acting as another user needs root")
+    for name in LATE:
+        import_module(name)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

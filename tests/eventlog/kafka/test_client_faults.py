@@ -23,7 +23,8 @@ pytestmark = pytest.mark.faults
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[Cluster]:
     """A broker of this module's own, to be killed."""
-    yield from kafka(Cluster)
+    with kafka(Cluster) as found:
+        yield found
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ QUICK = {"bootstrap_timeout_ms": "4000"}
 
 @pytest.fixture(scope="module")
 def secure() -> Iterator[Cluster]:
-    yield from kafka(lambda: Cluster(secure=True, settings={"auto.create.topics.enable": "true"}))
+    with kafka(lambda: Cluster(secure=True, settings={"auto.create.topics.enable": "true"})) as found:
+        yield found
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ _numbers = count(1)
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[Cluster]:
     """One node, to be broken."""
-    yield from kafka(Cluster)
+    with kafka(Cluster) as found:
+        yield found
 
 
 @pytest.fixture

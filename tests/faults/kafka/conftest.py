@@ -21,7 +21,8 @@ def pytest_report_header() -> str:
 @pytest.fixture(scope="session")
 def own_broker() -> Iterator[Cluster]:
     """One node, to be killed and cut."""
-    yield from kafka(Cluster)
+    with kafka(Cluster) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
