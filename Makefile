@@ -10,7 +10,7 @@ PROCESSES ?= 4
 # They start hundreds of commands: each would be compiled anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-cluster test check docs bench faults soak lower-bounds clean setup
+.PHONY: demo demo-cluster test tests check docs bench faults soak lower-bounds clean setup
 .DEFAULT_GOAL := test
 
 setup:
@@ -22,7 +22,11 @@ demo: setup
 demo-cluster: setup
 	@$(PY) -m tests.demo_cluster
 
-test: check
+# Checks and tests side by side: one waits while the other works.
+test: setup
+	@$(MAKE) --no-print-directory -j2 check tests
+
+tests: setup
 	$(PY) -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m 'not faults'
 
 check: setup
@@ -39,7 +43,7 @@ bench: setup
 
 faults: setup
 	TRAJLOG_FAULTS=$${TRAJLOG_FAULTS:-210} $(PY) -m pytest tests/faults
-	$(PY) -m pytest -n $(PROCESSES) --dist loadfile -m faults tests/eventlog tests/cli
+	$(PY) -m pytest -n $(PROCESSES) --dist loadfile -m faults tests
 
 soak: setup
 	$(PY) -m pytest tests/soak --timeout 0

@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from eventlog.embedded import Embedded
 from tests.databases import Databases
+from tests.examples import examples
 from tests.once import once, run_folder
 
 if TYPE_CHECKING:
     from tests.broker import Cluster
 
+# What takes long does so by the machine.
+settings.register_profile(
+    "often", max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("often")
 # A job in the background of a script ignores Ctrl-C and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # A terminal's size is what the terminal says.

@@ -56,6 +56,7 @@ def runs(pid: str) -> bool:
         return False
 
 
+@pytest.mark.faults
 def test_what_is_truncated_is_lost_and_its_offsets_are_given_again(own: Cluster) -> None:
     own.create("events", 2)
     client = connect(KafkaAddress.parse(own.address("events")), fast=False)

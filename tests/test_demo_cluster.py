@@ -82,6 +82,7 @@ def test_it_ends_with_the_listing_of_the_demo_and_leaves_nothing_behind(home: Pa
     ended(temporary)
 
 
+@pytest.mark.faults
 @pytest.mark.usefixtures("kafka")
 def test_stopped_half_way_it_stops_everything(home: Path, temporary: Path) -> None:
     process = start(home, TMPDIR=str(temporary))

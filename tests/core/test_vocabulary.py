@@ -21,6 +21,7 @@ from core.vocabulary.contract import ToolCall
 from core.vocabulary.describe import marks
 from core.vocabulary.episode import ActionSubmitted, MessageRecorded, NoteAdded
 from tests.core.strategies import json_texts, json_values, structs
+from tests.examples import examples
 
 CATALOGUE = {entry["type"]: entry for entry in catalogue()}
 
@@ -34,7 +35,9 @@ def written(said: Payload) -> Event:
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+@settings(
+    max_examples=examples(6), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
 @given(data=st.data())
 def test_decoding_what_was_encoded_gives_the_same_payload(name: str, data: st.DataObject) -> None:
     said = data.draw(structs(TYPES[name]))
@@ -43,7 +46,7 @@ def test_decoding_what_was_encoded_gives_the_same_payload(name: str, data: st.Da
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=10)
+@settings(max_examples=examples(4))
 @given(data=st.binary() | json_texts(st.dictionaries(st.text(), json_values)))
 def test_any_bytes_are_a_payload_or_shown_raw(name: str, data: bytes) -> None:
     found = payload(event(name, data))

@@ -37,6 +37,7 @@ from tests.core.strategies import structs
 from tests.eventlog import samples
 from tests.eventlog.interchange.drafting import Imports, png
 from tests.eventlog.interchange.exporting import arguments, as_drafted, as_told, exported, sound, taken
+from tests.examples import examples
 
 TYPES: list[type[Payload]] = [
     MessageRecorded,
@@ -94,7 +95,9 @@ def _stored(version: int, said: Payload, *envelope: Any) -> StoredEvent:
 
 
 @pytest.mark.parametrize("format", ["atif", "openai"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(events=episodes())
 def test_any_episode_comes_back_as_it_went_out(format: str, events: list[StoredEvent]) -> None:
     document = exported(format, events)

@@ -44,6 +44,7 @@ from tests.eventlog.interchange.spans import (
     typed,
     weather,
 )
+from tests.examples import examples
 
 
 @pytest.fixture
@@ -511,7 +512,7 @@ def test_two_exported_episodes_of_one_conversation_stay_two(imports: Imports, tm
 LATER = sorted(TYPES.keys() - {"EpisodeStarted", "EpisodeRetracted"})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_whatever_an_episode_holds_comes_back(data: st.DataObject) -> None:
     types = data.draw(st.lists(st.sampled_from(LATER), max_size=8))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from eventlog.interchange import split
 from eventlog.interchange.split import Piece, Reader
+from tests.examples import examples
 
 
 class Dribble(io.RawIOBase):
@@ -33,6 +34,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=20,
 )
+
 styles = st.sampled_from([{}, {"indent": 1}, {"ensure_ascii": False}, {"separators": (",", ":")}])
 
 
@@ -69,7 +71,7 @@ def test_lines_keep_their_bytes_and_numbers(values: list[Any], end: str, size: i
     assert [piece.line for piece in pieces] == list(range(1, 1 + step * len(texts), step))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(st.binary(max_size=80) | st.text(alphabet='{}[]",:\\ 1a\n').map(str.encode), st.integers(1, 9))
 def test_whatever_the_bytes_every_piece_lies_where_it_says(data: bytes, size: int) -> None:
     for pieces in (split.array, split.documents, split.lines):

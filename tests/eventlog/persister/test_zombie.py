@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("library", ["kafka-python"], indirect=True)
-@pytest.mark.parametrize("where", ["in_copy", "before_copy", "before_commit"])
+@pytest.mark.parametrize(
+    "where", ["in_copy", *(pytest.param(where, marks=pytest.mark.faults) for where in ("before_copy", "before_commit"))]
+)
 def test_a_stopped_worker_is_replaced_and_fenced(bench: Workbench, where: str) -> None:
     events = [an_event(f"episode/{n % 9}") for n in range(300)]
     bench.send(events[:200])

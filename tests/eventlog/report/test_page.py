@@ -30,6 +30,7 @@ from eventlog.report import FIELDS, Page, Recorded
 from eventlog.writer import Writer
 from tests.eventlog import samples, screenshots
 from tests.eventlog.samples import raw, stored
+from tests.examples import examples
 
 ROW = dict.fromkeys(FIELDS) | {"task": "alarm", "verdict": "fail", "steps": 3, "reward": 0.0, "goal": "seven"}
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
@@ -314,7 +315,7 @@ def _episode(texts: Iterator[str], image: BlobRef) -> list[Payload]:
     ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(NASTY, min_size=25, max_size=25), verdict=NASTY)
 def test_nothing_of_an_episode_becomes_markup(store: BlobStore, texts: list[str], verdict: str) -> None:
     image = store.put(screenshots.png((1, 2, 3)))
