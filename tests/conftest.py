@@ -1,5 +1,6 @@
 """Fixtures that more than one room uses. Servers are real, and always stopped."""
 
+import gc
 import os
 import shutil
 import signal
@@ -26,6 +27,8 @@ settings.register_profile(
     "often", max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("often")
+# The tests themselves are kept to the end: let the collector not look through them again and again.
+gc.disable()
 # A job in the background of a script ignores Ctrl-C and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # A terminal's size is what the terminal says.
@@ -149,6 +152,11 @@ def kafka(make: "Callable[[], Cluster]") -> "Iterator[Cluster]":
         pytest.skip(str(reason))
     with found:
         yield found
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 # A skip that says one of these depends on the machine; in continuous integration any other fails the run.

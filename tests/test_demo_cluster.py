@@ -68,6 +68,7 @@ def temporary(home: Path) -> Path:
     return folder
 
 
+@pytest.mark.faults
 @pytest.mark.usefixtures("kafka")
 def test_it_ends_with_the_listing_of_the_demo_and_leaves_nothing_behind(home: Path, temporary: Path) -> None:
     process = start(home, TMPDIR=str(temporary))
