@@ -13,7 +13,6 @@ from core.times import IN_2000
 from eventlog import database
 from eventlog.database import Connection
 from eventlog.projection import Projection, Row, name_of
-from eventlog.projection.rows import read_back
 from eventlog.reader import COMMITTED_AT, FIELDS, event_of
 
 _LEAN = "e.position, e.version, e.stream, e.type, e.schema, e.occurred_at, e.body"
@@ -37,8 +36,8 @@ def _numbered(name: str) -> str:
 
 
 class Refolded(NamedTuple):
-    """A stream's rows for one projection. Where its fold cannot take an event, `stopped` is that event and
-    the error, and the rows are those of what came before."""
+    """A stream's rows for one projection, as it gives them. Where its fold cannot take an event, `stopped` is
+    that event and the error, and the rows are those of what came before."""
 
     rows: list[Row]
     stopped: tuple[StoredEvent, Exception] | None = None
@@ -155,7 +154,7 @@ class _Fold:
             return again.result(connection)._replace(stopped=self._stopped)
         name = name_of(self.projection, self._stream)
         try:
-            rows = [read_back(row) for row in self.projection.rows(self._state, 0)]
+            rows = [tuple(row) for row in self.projection.rows(self._state, 0)]
         except Exception:
             return Refolded([])
         key = [column.name for column in self.projection.columns].index(self.projection.key[0])

@@ -258,8 +258,7 @@ def _compared_second(
     with connection.cursor("compared", binary=True) as cursor:
         cursor.execute(query)
         left = ((row[:width], row[width:]) for row in cursor)
-        right = ((key, [read_back(row) for row in rows]) for key, rows in found)
-        for key, there, folded in _merged(left, right):
+        for key, there, folded in _merged(left, found):
             rows = {} if there is None else {key: there}
             yield _Sides(second.spelled(key), rows, _by_key(projection, names, folded or []))
             done += there is not None
@@ -301,7 +300,7 @@ def _rows_of(
 def _by_key(projection: AnyProjection, names: Sequence[str], rows: Sequence[Row]) -> dict[Row, Row]:
     at = {column.name: i for i, column in enumerate(projection.columns)}
     key, chosen = [at[name] for name in projection.key], [at[name] for name in names]
-    return {tuple([row[i] for i in key]): tuple([row[i] for i in chosen]) for row in rows}
+    return {tuple([row[i] for i in key]): tuple([row[i] for i in chosen]) for row in map(read_back, rows)}
 
 
 def _again(connection: Connection, projection: Projection, sides: _Sides, position: int) -> bool:
