@@ -216,4 +216,8 @@ def _task(value: Any, where: str) -> Task:
     try:
         return msgspec.json.decode(msgspec.json.encode(value), type=Task)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise BadRecord(f"no task: {error}", where=where, mend="see docs/environments.md") from error
+        from core.choices import choices
+
+        known = choices(str(error), Task)
+        mend = f"there are {', '.join(known)}" if known else "see docs/environments.md"
+        raise BadRecord(f"no task: {error}", where=where, mend=mend) from error

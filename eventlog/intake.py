@@ -135,7 +135,10 @@ def _check_payload(event: Event) -> None:
     """Refuse what says it is of a known type and schema and is not. Fields we do not know may stand."""
     found = vocabulary.payload(event)
     if isinstance(found, vocabulary.Unknown) and event.schema <= vocabulary.TYPES[event.type].schema_number:
-        mend = f"see: trajlog events {event.type}"
+        from core.choices import choices
+
+        right = choices(found.why, vocabulary.TYPES[event.type])
+        mend = f"there are {', '.join(right)}" if right else f"see: trajlog events {event.type}"
         raise BadEvent(f"payload does not fit {event.type}: {found.why}", where="payload", mend=mend)
 
 

@@ -174,6 +174,8 @@ def _mend(name: str, fields: Iterable[str], path: str) -> str:
 
 def _unfit(said: str, where: str) -> UsageError:
     """What msgspec says of a value, as one says it of TOML."""
+    from core.choices import choices
+
     what, _, place = said.partition(" - at `$")
     place = place.rstrip("`").lstrip(".").replace("[...]", "")
     for theirs, ours in (
@@ -183,7 +185,7 @@ def _unfit(said: str, where: str) -> UsageError:
         ("Invalid enum value", "no such name:"),
     ):
         what = what.replace(theirs, ours)
-    known = get_args(Same if place.startswith("dedup") else Dimension)
-    mend = f"there are {', '.join(known)}" if "no such name" in what.lower() else None
+    known = choices(said, Recipe)
+    mend = f"there are {', '.join(known)}" if known else None
     what = what[:1].lower() + what[1:]
     return UsageError(f"{place}: {what}" if place else what, where=where, mend=mend)
