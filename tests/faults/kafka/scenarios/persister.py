@@ -68,6 +68,7 @@ def persist_killed(scene: Scene) -> None:
                 second = Persist(*arguments)
             with second:
                 scene.land()
+                scene.until(lambda: "persisting " in second.said, why=f"to heed SIGTERM: {second.said}")
                 assert second.end() == 0, second.said
 
 
