@@ -66,7 +66,7 @@ def test_a_log_that_lost_its_end_is_refused(bench: Workbench) -> None:
         new = some(1)
         bench.send(new)
         bench.drained(worker)
-        assert worker.metrics.duplicates == 4
+    assert worker.metrics.duplicates == 4
     assert bench.ids() == ids(*old, *new)
     (named,) = bench.lost()
     assert (named.first_offset, named.next_offset, named.cause) == (6, None, "truncated")

@@ -34,8 +34,8 @@ def test_a_restarted_worker_goes_on_where_the_last_one_ended(bench: Workbench) -
         bench.send(part)
         with bench.running() as worker:
             bench.drained(worker)
-            assert worker.metrics.events == 300
-            assert worker.metrics.duplicates == 0
+        assert worker.metrics.events == 300
+        assert worker.metrics.duplicates == 0
     assert streams_of(bench.events()) == streams_of(events)
 
 
