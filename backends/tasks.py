@@ -15,6 +15,7 @@ from msgspec import Meta
 from backends import rules, script
 from backends.schemas import digest, plain
 from backends.script import Script
+from core import choices
 from core.errors import BadRecord, NotFound, UsageError
 from core.vocabulary import payload
 from core.vocabulary.task import AdmissionDecided, PlanRecorded, TaskDefined, TaskSpec
@@ -216,8 +217,5 @@ def _task(value: Any, where: str) -> Task:
     try:
         return msgspec.json.decode(msgspec.json.encode(value), type=Task)
     except (msgspec.MsgspecError, ValueError) as error:
-        from core.choices import choices
-
-        known = choices(str(error), Task)
-        mend = f"there are {', '.join(known)}" if known else "see docs/environments.md"
+        mend = choices.mend(str(error), Task) or "see docs/environments.md"
         raise BadRecord(f"no task: {error}", where=where, mend=mend) from error

@@ -2,51 +2,54 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import msgspec.inspect as inspect
+import msgspec
 
 _STEP = re.compile(r"\.([^.\[`]+)|\[([^\]]*)\]")
 
 
+def mend(said: str, type_: Any) -> str | None:
+    """What to do about msgspec's message on a value of `type_`; None if it is of something else than such a name."""
+    known = choices(said, type_)
+    return f"there are {', '.join(known)}" if known else None
+
+
 def choices(said: str, type_: Any) -> list[str]:
-    """What a value of `type_` may be at the place that msgspec's message names; nothing if it is of something else."""
+    """What a value of `type_` may be at the place that the message names, in the order it is declared."""
     what, _, place = said.partition(" - at `$")
     if "Invalid enum value" not in what:
         return []
-    nodes = list(_members([inspect.type_info(type_)]))
+    types = list(_members([type_]))
     for field, _ in _STEP.findall(place):
-        nodes = list(_members(_below(nodes, field)))
-    return list(dict.fromkeys(str(value) for node in nodes for value in _values(node)))
+        types = list(_members(_below(types, field)))
+    return list(dict.fromkeys(str(value) for each in types for value in _values(each)))
 
 
-def _members(nodes: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+def _members(types: Iterable[Any]) -> Iterator[Any]:
     """Unions and annotations taken apart."""
-    for node in nodes:
-        if isinstance(node, inspect.UnionType):
-            yield from _members(node.types)
-        elif isinstance(node, inspect.Metadata):
-            yield from _members([node.type])
+    for each in types:
+        origin = get_origin(each)
+        if origin is Annotated:
+            yield from _members(get_args(each)[:1])
+        elif origin in (Union, UnionType):
+            yield from _members(get_args(each))
         else:
-            yield node
+            yield each
 
 
-def _below(nodes: Iterable[inspect.Type], field: str) -> Iterator[inspect.Type]:
+def _below(types: Iterable[Any], field: str) -> Iterator[Any]:
     """The types of a field, or, without its name, of what is in a list or a dictionary."""
-    for node in nodes:
-        if isinstance(node, inspect.StructType):
-            yield from (each.type for each in node.fields if each.encode_name == field)
-        elif field:
-            continue
-        elif isinstance(node, inspect.DictType):
-            yield node.value_type
-        elif isinstance(node, inspect.TupleType):
-            yield from node.item_types
-        elif isinstance(node, inspect.ListType | inspect.VarTupleType | inspect.SetType | inspect.FrozenSetType):
-            yield node.item_type
+    for each in types:
+        if isinstance(each, type) and issubclass(each, msgspec.Struct):
+            yield from (known.type for known in msgspec.structs.fields(each) if known.encode_name == field)
+        elif not field:
+            yield from get_args(each)[-1:] if get_origin(each) is dict else get_args(each)
 
 
-def _values(node: inspect.Type) -> Iterable[Any]:
-    if isinstance(node, inspect.LiteralType):
-        return node.values
-    return [member.value for member in node.cls] if isinstance(node, inspect.EnumType) else ()
+def _values(each: Any) -> Iterable[Any]:
+    if get_origin(each) is Literal:
+        return get_args(each)
+    return [member.value for member in each] if isinstance(each, type) and issubclass(each, Enum) else ()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Raw
 
-from core import vocabulary
+from core import choices, vocabulary
 from core.errors import BadEvent, EventIdTaken, TrajlogError, WrongExpectedVersion
 from core.event import Event, check
 from core.identity import uuid8, uuid_bytes
@@ -135,10 +135,7 @@ def _check_payload(event: Event) -> None:
     """Refuse what says it is of a known type and schema and is not. Fields we do not know may stand."""
     found = vocabulary.payload(event)
     if isinstance(found, vocabulary.Unknown) and event.schema <= vocabulary.TYPES[event.type].schema_number:
-        from core.choices import choices
-
-        right = choices(found.why, vocabulary.TYPES[event.type])
-        mend = f"there are {', '.join(right)}" if right else f"see: trajlog events {event.type}"
+        mend = choices.mend(found.why, vocabulary.TYPES[event.type]) or f"see: trajlog events {event.type}"
         raise BadEvent(f"payload does not fit {event.type}: {found.why}", where="payload", mend=mend)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from core import choices
 from core.errors import UsageError
 
 Dimension = Literal["task", "source", "origin", "policy", "environment"]
@@ -174,8 +175,6 @@ def _mend(name: str, fields: Iterable[str], path: str) -> str:
 
 def _unfit(said: str, where: str) -> UsageError:
     """What msgspec says of a value, as one says it of TOML."""
-    from core.choices import choices
-
     what, _, place = said.partition(" - at `$")
     place = place.rstrip("`").lstrip(".").replace("[...]", "")
     for theirs, ours in (
@@ -185,7 +184,5 @@ def _unfit(said: str, where: str) -> UsageError:
         ("Invalid enum value", "no such name:"),
     ):
         what = what.replace(theirs, ours)
-    known = choices(said, Recipe)
-    mend = f"there are {', '.join(known)}" if known else None
     what = what[:1].lower() + what[1:]
-    return UsageError(f"{place}: {what}" if place else what, where=where, mend=mend)
+    return UsageError(f"{place}: {what}" if place else what, where=where, mend=choices.mend(said, Recipe))

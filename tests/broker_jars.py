@@ -1,17 +1,17 @@
 """Apache Kafka's jars, fetched once by Maven into a cache folder outside the checkout; and what Java keeps of them,
 so that a broker starts in half the time (class data sharing)."""
 
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 import platformdirs
+
+from tests.once import alone
 
 KAFKA = "4.1.1"
 JAVA = 17
@@ -55,7 +55,7 @@ def jars() -> Path:
         return Path(given)
     cache = platformdirs.user_cache_path("trajlog")
     folder = cache / f"kafka-{KAFKA}"
-    with _alone(cache / "kafka.lock"):
+    with alone(cache / "kafka.lock"):
         if not folder.exists():
             _fetch(cache, folder)
     return folder
@@ -74,7 +74,7 @@ def classes(program: str, train: Callable[[Path], None]) -> Path | None:
     cache = platformdirs.user_cache_path("trajlog")
     version = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
     folder = cache / f"kafka-{KAFKA}-java-{sha256(version.encode()).hexdigest()[:12]}"
-    with _alone(cache / "kafka-classes.lock"):
+    with alone(cache / "kafka-classes.lock"):
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=cache) as place:
                 found = Path(place, "classes")
@@ -82,15 +82,6 @@ def classes(program: str, train: Callable[[Path], None]) -> Path | None:
                 train(found)
                 found.rename(folder)
     return folder
-
-
-@contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """Nobody else holds this lock meanwhile."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _fetch(cache: Path, folder: Path) -> None:

@@ -25,7 +25,7 @@ def once(folder: Path | None, name: str, make: Callable[[], AbstractContextManag
         return
     told = folder / name
     with ExitStack() as ours:
-        with _locked(folder / f"{name}.turn"):
+        with alone(folder / f"{name}.turn"):
             mine = not told.exists()
             if mine:
                 made = ours.enter_context(make())
@@ -43,13 +43,15 @@ def _done(users: IO[str], told: Path | None, turn: Path) -> None:
     with users:
         if told is None:
             return
-        with _locked(turn):
+        with alone(turn):
             told.unlink()  # who comes now makes another
         fcntl.flock(users, fcntl.LOCK_EX)
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def alone(file: Path) -> Iterator[None]:
+    """Nobody else holds this lock meanwhile."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield

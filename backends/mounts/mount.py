@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from backends.contract import Determinism, Reach
 from backends.schemas import digest
+from core import choices
 from core.errors import UsageError
 from core.vocabulary.contract import Effect, ErrorClass
 
@@ -180,14 +181,10 @@ def convert(found: Any, where: str) -> Mount:
     try:
         made: Mount = msgspec.convert(found, Mount)
     except msgspec.ValidationError as error:
-        from core.choices import choices
-
         reason = str(error)
-        mend = "trajlog env schema says what a mount file may hold"
+        mend = choices.mend(reason, Mount) or "trajlog env schema says what a mount file may hold"
         if "required field `kind`" in reason:
             mend = 'say kind = "python", "mcp" or "bfcl"'
-        elif known := choices(reason, Mount):
-            mend = f"there are {', '.join(known)}"
         raise UsageError(f"{reason[:1].lower()}{reason[1:]}", where=where, mend=mend) from None
     return made
 

@@ -46,7 +46,7 @@ balance = ["task"]
         ("view = 3", "r.toml: view: expected `str`, got `int`"),
         (
             '[weights]\nbalance = ["words"]',
-            "r.toml: weights.balance[0]: no such name: 'words'; there are environment, origin, policy, source, task",
+            "r.toml: weights.balance[0]: no such name: 'words'; there are task, source, origin, policy, environment",
         ),
         ("x = ", "r.toml: is no TOML: Invalid value (at end of document)"),
     ],
