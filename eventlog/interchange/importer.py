@@ -22,6 +22,7 @@ from core.identity import uuid7
 from core.vocabulary.base import Split
 from core.vocabulary.episode import ImportEnded, ImportStarted
 from eventlog.blobs import BlobStore
+from eventlog.collector import seldom_collected
 from eventlog.interchange import FORMATS, Importer, Reader, Record, Rejected, Source, find
 from eventlog.interchange.commits import Commits
 from eventlog.interchange.detect import detect
@@ -89,6 +90,7 @@ def run(
 
     `workers`: processes that may help with much to read (`workers.count()`)."""
     with (
+        seldom_collected(),
         Workers(workers) as helpers,
         Keeper(blobs) as keeper,
         ThreadPoolExecutor(1, thread_name_prefix="trajlog-import") as committer,

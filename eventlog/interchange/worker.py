@@ -14,6 +14,7 @@ from typing import NamedTuple, get_args
 from core.vocabulary import BlobRef
 from core.vocabulary.base import Split
 from eventlog.blobs.media_type import sniff
+from eventlog.collector import seldom_collected
 from eventlog.interchange import Record
 from eventlog.interchange.mapped import Desk, Digested, Job, Mapped, mapped
 
@@ -41,7 +42,7 @@ class _Elsewhere(Exception):
 
 def serve(descriptor: int) -> None:
     """Answer each (job, records) that comes through a pipe with an answer a record, None where it was left."""
-    with Connection(descriptor) as pipe, suppress(EOFError, OSError):
+    with seldom_collected(), Connection(descriptor) as pipe, suppress(EOFError, OSError):
         while True:
             job, records = pipe.recv()
             try:

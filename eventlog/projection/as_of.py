@@ -9,6 +9,7 @@ sees the database as of one moment and is rolled back: nothing is written.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from eventlog.collector import no_collector
 from eventlog.database import Connection
 from eventlog.projection import (
     AnyProjection,
@@ -21,7 +22,6 @@ from eventlog.projection import (
     second,
     table,
 )
-from eventlog.projection.collector import no_collector
 from eventlog.projection.refold import refold
 from eventlog.projection.rows import copy, of_the_database, storable
 from eventlog.projection.tables import definition

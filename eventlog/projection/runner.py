@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from core.errors import Corrupt, Unavailable
 from core.event import StoredEvent
+from eventlog.collector import no_collector
 from eventlog.database import Connection
 from eventlog.log import Log
 from eventlog.projection import (
@@ -30,7 +31,6 @@ from eventlog.projection import (
     tables,
 )
 from eventlog.projection.batch import Batch, Warm
-from eventlog.projection.collector import no_collector
 from eventlog.projection.shards import Shard
 from eventlog.projection.trust import another_log, refuse_another_log
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from eventlog.projection.collector import no_collector
+from eventlog.collector import no_collector
 from learners.recipe import canonical as recipe_bytes
 from learners.releases import arrow, canonical, chat, events, index, order
 from learners.releases.base import Base
