@@ -42,6 +42,7 @@ def run() -> Iterator[Check]:
     yield from _guarded("database", lambda: database(chosen))
     if chosen.log is not None:
         yield from _guarded("kafka", lambda: kafka(chosen))
+        yield native()
 
 
 def python() -> Check:
@@ -172,6 +173,16 @@ def kafka(chosen: Settings) -> Iterator[Check]:
             )
             return
     yield Check("kafka", "ok", f"{address.masked()}, {client.library}")
+
+
+def native() -> Check:
+    """Whether the persister's inner loops are compiled."""
+    try:
+        import eventlog.native  # noqa: F401
+    except ImportError:
+        mend = "with a C compiler: HATCH_BUILD_HOOKS_ENABLE=true pip install -I --no-binary trajlog trajlog"
+        return Check("native", "warn", "not compiled: persist works as well, but takes twice as long", mend)
+    return Check("native", "ok", "the inner loops of persist are compiled")
 
 
 _OWNER = """

@@ -60,7 +60,8 @@ class StoredEvent(Event, frozen=True, kw_only=True, gc=False):
     committed_at: int
 
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+body_of = msgspec.json.Decoder(dict[str, Any]).decode
+"""A payload as Python has it. Raises `msgspec.DecodeError`, `UnicodeDecodeError`, `RecursionError`."""
 
 
 def check(event: Event) -> None:
@@ -136,7 +137,7 @@ def body_fault(body: bytes) -> str | None:
     if too_deep(body):
         return f"payload is nested more than {MAX_DEPTH} deep; keep it flatter, or as a text"
     try:
-        _decode(body)
+        body_of(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"payload is not a JSON object: {error}"
     if body[0] != 0x7B or body[-1] != 0x7D:

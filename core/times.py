@@ -44,14 +44,14 @@ def from_text(text: str, *, where: str | None = None) -> int:
     second, fraction = text[:19], text[20:-1]
     if text[19:20] == "." and text[-1] == "Z" and fraction.isdecimal() and fraction.isascii():
         try:
-            return _second(second) + int(fraction[:6].ljust(6, "0"))
+            return second_of(second) + int(fraction[:6].ljust(6, "0"))
         except BadEvent:  # said below of the whole text
             pass
     return _from_text(text, where)
 
 
 @lru_cache(maxsize=4_096)
-def _second(text: str) -> int:
+def second_of(text: str) -> int:
     """A whole second; many events share it."""
     return _from_text(f"{text}Z", None)
 

@@ -110,15 +110,15 @@ class Packed:
 
 
 class Packer:
-    """A batch in the making: `size` is its rows' bytes so far."""
+    """A batch in the making: `size` is its rows' bytes so far. `eventlog.native` adds to `batch` and `rows` too."""
 
     def __init__(self) -> None:
         self.size = 0
-        self._packed = Packed()
-        self._rows: list[bytes] = []
+        self.batch = Packed()
+        self.rows: list[bytes] = []
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def take(self, events: Iterable[Event]) -> None:
         """Let every event through the door, digest it and pack its row. `BadEvent`, `BatchTooLarge`."""
@@ -155,8 +155,8 @@ class Packer:
         if causation_id is not None and len(causation_id) != 16:
             return "causation_id must be 16 bytes"
         try:
-            author, thread, names, threads = _thread(stream, writer, run, correlation_id, conversation)
-            kind, actors, type_text, actor_texts = _kind(type_, schema, actor, owner, key_id)
+            author, thread, names, threads = thread_of(stream, writer, run, correlation_id, conversation)
+            kind, actors, type_text, actor_texts = kind_of(type_, schema, actor, owner, key_id)
         except BadEvent as error:
             return error.what
         fault = numbers_fault(seq, occurred_at, expected_version) or body_fault(body)
@@ -180,21 +180,21 @@ class Packer:
                 body,
             )
         )  # fmt: skip
-        packed = self._packed
+        packed = self.batch
         packed.ids.append(event_id)
         packed.streams.append(stream)
         packed.owners.append(owner)
         packed.digests.append(digest_)
         packed.expected.append(expected_version)
         packed.starts.append(self.size)
-        self._rows.append(row)
+        self.rows.append(row)
         self.size += len(row)
         return None
 
     def packed(self) -> Packed:
         """The batch; the packer is spent."""
-        self._packed.rows = bytearray(b"".join(self._rows))
-        return self._packed
+        self.batch.rows = bytearray(b"".join(self.rows))
+        return self.batch
 
 
 def pack(events: Sequence[Event]) -> Packed:
@@ -212,7 +212,8 @@ _Shared = tuple[bytes, bytes, bytes, bytes]
 
 
 @lru_cache(maxsize=8_192)
-def _thread(stream: str, writer: str, run: bytes, correlation_id: str | None, conversation: str | None) -> _Shared:
+def thread_of(stream: str, writer: str, run: bytes, correlation_id: str | None, conversation: str | None) -> _Shared:
+    """Of the names that a thread of events shares: two digest fields, two stretches of columns. `BadEvent`."""
     fault = thread_fault(stream, writer, correlation_id, conversation)
     if fault is None and len(run) != 16:
         fault = "event_id and run must be 16 bytes each"
@@ -227,7 +228,8 @@ def _thread(stream: str, writer: str, run: bytes, correlation_id: str | None, co
 
 
 @lru_cache(maxsize=4_096)
-def _kind(type_: str, schema: int, actor: str | None, owner: str | None, key_id: str | None) -> _Shared:
+def kind_of(type_: str, schema: int, actor: str | None, owner: str | None, key_id: str | None) -> _Shared:
+    """The same of what kind of events they are. `BadEvent`."""
     fault = kind_fault(type_, schema, actor, owner, key_id)
     if fault:
         raise BadEvent(fault)

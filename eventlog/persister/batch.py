@@ -1,13 +1,17 @@
 """What waits to be committed: of each partition a stretch of its records, packed as they come."""
 
 import time
-from collections.abc import Iterable
+from functools import cache
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from core.digest import fields
 from eventlog.kafka.client import Record
 from eventlog.pack import Packed, Packer
 from eventlog.persister.decode import Fault, take
+
+if TYPE_CHECKING:
+    from eventlog.native import Shortcut
 
 LABEL = b"trajlog/record/1\0"
 _RECORD_COST = 200
@@ -20,6 +24,16 @@ def record_digest(record: Record) -> bytes:
     for name, value in record.headers:
         tagged += [(3, name.encode(errors="surrogatepass")), (4, value)]
     return sha256(LABEL + fields(tagged)).digest()
+
+
+@cache
+def shortcut(partitions: int) -> "Shortcut | None":
+    """The compiled way for what our own writers send; None where it was not compiled."""
+    try:
+        from eventlog.native import Shortcut
+    except ImportError:
+        return None
+    return Shortcut(partitions)
 
 
 class Part:
@@ -44,21 +58,32 @@ class Part:
     def __len__(self) -> int:
         return len(self.records) + len(self.faults)
 
-    def add(self, records: Iterable[Record]) -> None:
+    def add(self, records: list[Record]) -> None:
         """Take the records that lie at or after `next_offset`; earlier ones are there already."""
-        packer, keep, partitions = self._packer, self.records.append, self.partitions
-        next_offset, last, size = self.next_offset, self.last, self.size
-        for record in records:
-            if record.offset < next_offset:
+        packer, partitions, at = self._packer, self.partitions, 0
+        quick = shortcut(partitions)
+        while at < len(records):
+            if quick is not None:
+                first = at
+                at, size = quick.take(records, at, self.next_offset, packer)
+                if at > first:
+                    self.records += records[first:at]
+                    self._reached(records[at - 1], size + (at - first) * _RECORD_COST)
+                    continue
+            record = records[at]
+            at += 1
+            if record.offset < self.next_offset:
                 continue
             fault = take(record, packer, partitions)
             if fault is None:
-                keep(record)
+                self.records.append(record)
             else:
                 self.faults.append((record, fault))
-            last, next_offset = record, record.offset + 1
-            size += _RECORD_COST + len(record.value or b"")
-        self.next_offset, self.last, self.size = next_offset, last, size
+            self._reached(record, _RECORD_COST + len(record.value or b""))
+
+    def _reached(self, last: Record, size: int) -> None:
+        self.last, self.next_offset = last, last.offset + 1
+        self.size += size
 
     @property
     def packed(self) -> Packed:

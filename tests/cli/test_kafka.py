@@ -1,12 +1,15 @@
 """`trajlog kafka init` and `check` against a real broker."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from cli import checks
 from cli.main import run
 from eventlog import database
 from eventlog.kafka.address import KafkaAddress
@@ -174,6 +177,14 @@ def test_doctor_looks_at_the_broker_too(
     away = doctor(capsys, "--log", f"{NOBODY}?bootstrap_timeout_ms=300", "--db", database.url)
     assert away["status"] == "fail" and "no broker answers" in away["detail"]
     assert "hush" not in f"{good}{away}"
+
+
+def test_doctor_says_whether_the_inner_loops_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "eventlog.native", ModuleType("eventlog.native"))
+    assert checks.native().status == "ok"
+    monkeypatch.setitem(sys.modules, "eventlog.native", None)
+    found = checks.native()
+    assert found.status == "warn" and found.mend
 
 
 def test_a_password_is_shown_nowhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,436 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, binding=True
+"""The persister's two inner loops, compiled: a batch of Kafka's into records, records into rows.
+
+Only what our own writers send is done here: the envelope in the order, the spelling and the ASCII of
+`core.codec.encode`, and nothing wrong with it. Everything else is left to `eventlog.persister.decode`
+and `eventlog.kafka.lean`, which make the same of it, more slowly; so whatever is refused, is refused
+there. Nothing depends on this module: where it was not compiled, they do it all.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeASCII
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from hashlib import sha256
+from zlib import crc32
+
+import msgspec
+
+from core.digest import EVENT_LABEL
+from core.errors import BadEvent
+from core.event import MAX_BODY_BYTES, MAX_DEPTH, body_of
+from core.times import IN_2000, second_of
+from eventlog.kafka.client import Record
+from eventlog.kafka.partitioner import partition_of
+from eventlog.pack import kind_of, thread_of
+
+cdef bytes BEGIN = EVENT_LABEL + b"\x01\0\0\0\x10"
+cdef int64_t SINCE = IN_2000
+cdef Py_ssize_t LONGEST = MAX_BODY_BYTES
+cdef Py_ssize_t DEEPEST = MAX_DEPTH
+cdef int REMEMBERED = 4_096
+cdef uint32_t NULL_COLUMN = 0xFFFFFFFF
+cdef object REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+cdef struct Fields:
+    # Where an envelope's parts begin and end, and its numbers. Texts of `thread` and `kind` are shared by many.
+    char event_id[16]
+    char run[16]
+    char causation_id[16]
+    const char* thread
+    const char* thread_end
+    const char* kind
+    const char* kind_end
+    const char* moment  # occurred_at, or NULL
+    const char* actors
+    const char* actors_end
+    const char* talk
+    const char* talk_end
+    const char* body
+    Py_ssize_t size  # of the body
+    int64_t seq
+    int64_t schema
+    int64_t expected  # -1: not given
+    int64_t fraction  # microseconds
+    bint caused
+
+
+cdef class Shortcut:
+    """For the records of a topic of so many partitions."""
+
+    cdef int partitions
+    cdef dict threads
+    cdef dict kinds
+
+    def __init__(self, int partitions):
+        self.partitions = partitions
+        self.threads = {}
+        self.kinds = {}
+
+    def take(self, list records not None, Py_ssize_t at, int64_t next_offset, packer):
+        """Pack records from the one at place `at` on, as long as they ascend from `next_offset` and are what our
+        writers send. Returns the place of the first that was not taken, and the bytes of those taken."""
+        cdef list ids = packer.batch.ids, streams = packer.batch.streams, owners = packer.batch.owners
+        cdef list digests = packer.batch.digests, expected = packer.batch.expected, starts = packer.batch.starts
+        cdef list rows = packer.rows
+        cdef Py_ssize_t size = packer.size, taken = 0
+        cdef int64_t offset
+        cdef Fields found
+        cdef tuple thread, kind
+        cdef bytes value, body, row, digest
+        cdef object when
+        try:
+            while at < len(records):
+                record = records[at]
+                offset = record.offset
+                given = record.value
+                if offset < next_offset or given is None:
+                    break
+                value = given
+                if not read(value, &found):
+                    break
+                thread = self.thread_of(&found)
+                if thread is None or record.key != thread[5] or record.partition != thread[6]:
+                    break
+                kind = self.kind_of(&found)
+                if kind is None:
+                    break
+                when = None
+                body = PyBytes_FromStringAndSize(found.body, found.size)
+                try:
+                    if found.moment != NULL:
+                        when = second_of(PyUnicode_DecodeASCII(found.moment, 19, NULL)) + found.fraction
+                    body_of(body)
+                except BadEvent:
+                    break
+                except REFUSED:
+                    break
+                digest = sha256(preimage(&found, thread, kind, when)).digest()
+                row = row_of(&found, thread, kind, when, digest, crc32(body))
+                ids.append(PyBytes_FromStringAndSize(found.event_id, 16))
+                streams.append(thread[0])
+                owners.append(kind[4])
+                digests.append(digest)
+                expected.append(None if found.expected < 0 else found.expected)
+                starts.append(size)
+                rows.append(row)
+                size += PyBytes_GET_SIZE(row)
+                taken += PyBytes_GET_SIZE(value)
+                next_offset = offset + 1
+                at += 1
+        finally:
+            packer.size = size
+        return at, taken
+
+    cdef tuple thread_of(self, Fields* found):
+        """Stream, its digest fields in two parts, its columns in two, its key and partition. None if refused."""
+        cdef bytes key = joined(found.thread, found.thread_end, found.talk, found.talk_end)
+        cdef tuple made = self.threads.get(key)
+        if made is None:
+            told = msgspec.json.decode(b"{" + key + b"}")
+            stream, run = told["stream"], PyBytes_FromStringAndSize(found.run, 16)
+            try:
+                shared = thread_of(stream, told["writer"], run, told.get("correlation_id"), told.get("conversation"))
+            except BadEvent:
+                return None
+            raw = stream.encode()
+            made = (stream, *shared, raw, partition_of(raw, self.partitions))
+            if len(self.threads) >= REMEMBERED:
+                self.threads.clear()
+            self.threads[key] = made
+        return made
+
+    cdef tuple kind_of(self, Fields* found):
+        """Digest fields of type and actors, their columns, and the owner. None if refused."""
+        cdef bytes key = joined(found.kind, found.kind_end, found.actors, found.actors_end)
+        cdef tuple made = self.kinds.get(key)
+        if made is None:
+            told = msgspec.json.decode(b"{" + key + b"}")
+            owner = told.get("owner")
+            try:
+                shared = kind_of(told["type"], found.schema, told.get("actor"), owner, told.get("key_id"))
+            except BadEvent:
+                return None
+            made = (*shared, owner)
+            if len(self.kinds) >= REMEMBERED:
+                self.kinds.clear()
+            self.kinds[key] = made
+        return made
+
+
+def unpack(bytes data not None, Py_ssize_t at, Py_ssize_t count, int64_t base, int partition):
+    """The `count` records of a batch of format 2 (KIP-98), which begin `at` there and end with it; None where one
+    has headers, or is not as it should be."""
+    cdef const char* start = PyBytes_AS_STRING(data)
+    cdef const char* here = start + at
+    cdef const char* end = start + PyBytes_GET_SIZE(data)
+    cdef const char* record_end
+    cdef int64_t size, stamp, delta, headers
+    cdef list found = []
+    cdef object key, value
+    for _ in range(count):
+        here = varint(here, end, &size)
+        if here == NULL or size < 1 or size > end - here:
+            return None
+        record_end = here + size
+        here = varint(here + 1, record_end, &stamp)
+        if here == NULL:
+            return None
+        here = varint(here, record_end, &delta)
+        if here == NULL or delta < 0:
+            return None
+        here = varint(here, record_end, &size)
+        if here == NULL or size > record_end - here:
+            return None
+        key = None
+        if size >= 0:
+            key = PyBytes_FromStringAndSize(here, size)
+            here += size
+        here = varint(here, record_end, &size)
+        if here == NULL or size > record_end - here:
+            return None
+        value = None
+        if size >= 0:
+            value = PyBytes_FromStringAndSize(here, size)
+            here += size
+        here = varint(here, record_end, &headers)
+        if here == NULL or headers != 0 or here != record_end:
+            return None
+        found.append(Record(partition, base + delta, key, value))
+    return found if here == end else None
+
+
+cdef const char* varint(const char* at, const char* end, int64_t* number) noexcept:
+    """A zigzag number, and where the next thing begins; NULL if it does not end."""
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    while at < end and shift < 64:
+        value |= <uint64_t>(at[0] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if not (at - 1)[0] & 0x80:
+            number[0] = <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
+            return at
+    return NULL
+
+
+# -- reading an envelope ---------------------------------------------------------------------------
+
+cdef bint read(bytes value, Fields* found) noexcept:
+    """Whether it is as `core.codec.encode` writes it, as far as it is looked at here."""
+    cdef const char* at = PyBytes_AS_STRING(value)
+    cdef const char* end = at + PyBytes_GET_SIZE(value)
+    cdef const char* behind
+    cdef Py_ssize_t i, brackets
+    at = after(at, end, b'{"event_id":"')
+    if at == NULL or not uuid(at, end, found.event_id):
+        return False
+    found.thread = at + 38  # behind `",`
+    at = text(after(at + 36, end, b'","stream":"'), end)
+    at = text(after(at, end, b',"writer":"'), end)
+    at = after(at, end, b',"run":"')
+    if at == NULL or not uuid(at, end, found.run):
+        return False
+    at += 37
+    found.thread_end = at
+    at = number(after(at, end, b',"seq":'), end, &found.seq)
+    if at == NULL or found.seq == 0:
+        return False
+    found.kind = at + 1
+    at = text(after(at, end, b',"type":"'), end)
+    found.schema = 1
+    behind = after(at, end, b',"schema":')
+    if behind != NULL:
+        at = number(behind, end, &found.schema)
+    found.kind_end = at
+    found.moment = after(at, end, b',"occurred_at":"')
+    if found.moment != NULL:
+        # 2026-01-02T03:04:05.000006Z
+        if end - found.moment < 28 or found.moment[19] != c"." or found.moment[26] != c"Z" or found.moment[27] != c'"':
+            return False
+        found.fraction = 0
+        for i in range(20, 26):
+            if not c"0" <= found.moment[i] <= c"9":
+                return False
+            found.fraction = found.fraction * 10 + found.moment[i] - c"0"
+        at = found.moment + 28
+    found.actors = at
+    at = optional(at, end, b',"actor":"')
+    at = optional(at, end, b',"owner":"')
+    at = optional(at, end, b',"key_id":"')
+    found.actors_end = at
+    behind = after(at, end, b',"causation_id":"')
+    found.caused = behind != NULL
+    if found.caused:
+        if not uuid(behind, end, found.causation_id):
+            return False
+        at = behind + 37
+    found.talk = at
+    at = optional(at, end, b',"correlation_id":"')
+    at = optional(at, end, b',"conversation":"')
+    found.talk_end = at
+    found.expected = -1
+    behind = after(at, end, b',"expected_version":')
+    if behind != NULL:
+        at = number(behind, end, &found.expected)
+    found.body = at = after(at, end, b',"payload":')
+    if at == NULL:
+        return False
+    found.size = end - 1 - at
+    if not 2 <= found.size <= LONGEST or at[0] != c"{" or (end - 2)[0] != c"}" or (end - 1)[0] != c"}":
+        return False
+    if found.size <= 2 * DEEPEST:
+        return True
+    brackets = 0
+    for i in range(found.size):
+        brackets += at[i] == c"{" or at[i] == c"["
+    return brackets <= DEEPEST
+
+
+# Each answers where what follows begins, NULL if it is not there, or nothing was before it.
+
+cdef inline const char* after(const char* at, const char* end, bytes name) noexcept:
+    """Behind this very text."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(name)
+    if at == NULL or end - at <= size or memcmp(at, PyBytes_AS_STRING(name), size) != 0:
+        return NULL
+    return at + size
+
+
+cdef inline const char* text(const char* at, const char* end) noexcept:
+    """Behind a JSON string of plain ASCII, whose opening quote lies before `at`."""
+    if at == NULL:
+        return NULL
+    while at < end:
+        if at[0] == c'"':
+            return at + 1
+        if at[0] < 32 or at[0] > 126 or at[0] == c"\\":
+            return NULL
+        at += 1
+    return NULL
+
+
+cdef inline const char* optional(const char* at, const char* end, bytes name) noexcept:
+    """Behind a field with such a string, if it is there; if not, `at`."""
+    cdef const char* behind = after(at, end, name)
+    return at if behind == NULL else text(behind, end)
+
+
+cdef inline const char* number(const char* at, const char* end, int64_t* value) noexcept:
+    """Behind a number of at most 18 digits."""
+    cdef const char* first = at
+    if at == NULL:
+        return NULL
+    value[0] = 0
+    while at < end and c"0" <= at[0] <= c"9" and at - first <= 18:
+        value[0] = value[0] * 10 + at[0] - c"0"
+        at += 1
+    if at == first or at - first > 18 or (first[0] == c"0" and at - first > 1):
+        return NULL
+    return at
+
+
+cdef bint uuid(const char* at, const char* end, char* raw) noexcept:
+    """Whether 36 characters are a UUID in lower case, and a quote behind; its 16 bytes."""
+    cdef int i, high, low
+    if end - at < 37 or at[36] != c'"':
+        return False
+    for i in range(16):
+        if i == 4 or i == 6 or i == 8 or i == 10:
+            if at[0] != c"-":
+                return False
+            at += 1
+        high, low = nibble(at[0]), nibble(at[1])
+        if high < 0 or low < 0:
+            return False
+        raw[i] = <char>(high << 4 | low)
+        at += 2
+    return True
+
+
+cdef inline int nibble(char digit) noexcept:
+    if c"0" <= digit <= c"9":
+        return digit - c"0"
+    return digit - c"a" + 10 if c"a" <= digit <= c"f" else -1
+
+
+cdef bytes joined(const char* first, const char* first_end, const char* second, const char* second_end):
+    cdef bytes whole = PyBytes_FromStringAndSize(NULL, (first_end - first) + (second_end - second))
+    memcpy(PyBytes_AS_STRING(whole), first, first_end - first)
+    memcpy(PyBytes_AS_STRING(whole) + (first_end - first), second, second_end - second)
+    return whole
+
+
+# -- writing: what `core.digest.preimage` and `eventlog.pack` write --------------------------------
+
+cdef bytes preimage(Fields* found, tuple thread, tuple kind, object when):
+    cdef bytes author = thread[1], talk = thread[2], type_ = kind[0], actors = kind[1]
+    cdef Py_ssize_t size = (
+        PyBytes_GET_SIZE(BEGIN) + 16 + PyBytes_GET_SIZE(author) + 13 + PyBytes_GET_SIZE(type_)
+        + (0 if when is None else 13) + PyBytes_GET_SIZE(actors) + (21 if found.caused else 0)
+        + PyBytes_GET_SIZE(talk) + 5 + found.size
+    )
+    cdef bytes whole = PyBytes_FromStringAndSize(NULL, size)
+    cdef char* to = put(PyBytes_AS_STRING(whole), BEGIN)
+    to = put(raw16(to, found.event_id), author)
+    to = put(u64(field(to, 5, 8), found.seq), type_)
+    if when is not None:
+        to = u64(field(to, 8, 8), <uint64_t><int64_t>when)
+    to = put(to, actors)
+    if found.caused:
+        to = raw16(field(to, 12, 16), found.causation_id)
+    to = field(put(to, talk), 15, <uint32_t>found.size)
+    memcpy(to, found.body, found.size)
+    return whole
+
+
+cdef bytes row_of(Fields* found, tuple thread, tuple kind, object when, bytes digest, uint32_t crc):
+    cdef bytes names = thread[3], talk = thread[4], type_ = kind[2], actors = kind[3]
+    cdef Py_ssize_t size = (
+        130 + PyBytes_GET_SIZE(names) + PyBytes_GET_SIZE(type_) + (4 if when is None else 12)
+        + PyBytes_GET_SIZE(actors) + (20 if found.caused else 4) + PyBytes_GET_SIZE(talk) + 4 + found.size
+    )
+    cdef bytes whole = PyBytes_FromStringAndSize(NULL, size)
+    cdef char* to = PyBytes_AS_STRING(whole)
+    to[0], to[1] = 0, 19
+    to = u64(u32(to + 2, 8), 0)
+    to = u64(u32(to, 8), 0)
+    to = raw16(u32(to, 16), found.event_id)
+    to = raw16(u32(to, 16), found.run)
+    to = u64(u32(to, 8), found.seq)
+    to = u32(u32(to, 4), <uint32_t>found.schema)
+    to = put(u32(to, 32), digest)
+    to = u32(u32(to, 4), crc)
+    to = put(put(to, names), type_)
+    to = u32(to, NULL_COLUMN) if when is None else u64(u32(to, 8), <uint64_t>(<int64_t>when - SINCE))
+    to = put(to, actors)
+    to = raw16(u32(to, 16), found.causation_id) if found.caused else u32(to, NULL_COLUMN)
+    to = u32(put(to, talk), <uint32_t>found.size)
+    memcpy(to, found.body, found.size)
+    return whole
+
+
+cdef inline char* u32(char* to, uint32_t value) noexcept:
+    to[0], to[1], to[2], to[3] = <char>(value >> 24), <char>(value >> 16), <char>(value >> 8), <char>value
+    return to + 4
+
+
+cdef inline char* u64(char* to, uint64_t value) noexcept:
+    return u32(u32(to, <uint32_t>(value >> 32)), <uint32_t>value)
+
+
+cdef inline char* field(char* to, char tag, uint32_t size) noexcept:
+    to[0] = tag
+    return u32(to + 1, size)
+
+
+cdef inline char* raw16(char* to, const char* raw) noexcept:
+    memcpy(to, raw, 16)
+    return to + 16
+
+
+cdef inline char* put(char* to, bytes what) noexcept:
+    memcpy(to, PyBytes_AS_STRING(what), PyBytes_GET_SIZE(what))
+    return to + PyBytes_GET_SIZE(what)
