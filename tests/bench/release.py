@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from eventlog.database import Connection
 from eventlog.ledger import Ledger
+from eventlog.projection import relation
 from eventlog.projection.runner import catch_up
 from learners.recipe import Recipe
 from learners.releases import arrow, writing
@@ -22,6 +24,8 @@ from learners.releases.sources import at, opened
 from learners.rows import Facts, Key, Row
 from learners.views import find, sft_row
 from learners.views.folds import PROJECTIONS
+from learners.views.reading import stream
+from learners.views.sft_fold import SFT_FOLD
 from tests.bench.harness import EVENTS_PER_EPISODE, episodes, fresh, row, seconds, server
 from tests.bench.harness import Row as Result
 
@@ -29,6 +33,10 @@ EPISODES = 10_000
 ROWS = 1_000_000
 RECIPE = Recipe(dedup=[])
 _REPEATS = 3
+_EVENTS = f"""
+SELECT stream, version, body FROM trajlog.event
+WHERE stream IN (SELECT 'episode/' || episode FROM {relation(SFT_FOLD)})
+"""
 
 
 def run() -> list[Result]:
@@ -68,13 +76,14 @@ def _build(log: Ledger, place: Path) -> Built:
 
 def _bare(log: Ledger, place: Path) -> list[Result]:
     """MB/s of rows into shards, from their events in the ledger; against the same rows, as Python holds them,
-    made a table and written by Arrow alone, and against the finished table written by Arrow alone: the same
-    shards to the byte, each made durable."""
+    made a table and written by Arrow alone, against the finished table written by Arrow alone, and against that
+    with the events it is made of read by psycopg alone before it: the same shards to the byte, each made durable.
+    `read/table`: that reading alone, which no build can be faster than."""
     place.mkdir()
     with log.reader.borrow() as connection:
         catch_up(log, connection, PROJECTIONS)
     view = find("sft_row")
-    ours, rows_alone, table_alone = [], [], []
+    ours, rows_alone, table_alone, read_alone, both_alone = [], [], [], [], []
     for i in range(_REPEATS):
         folder = place / str(i)
         folder.mkdir()
@@ -87,13 +96,29 @@ def _bare(log: Ledger, place: Path) -> list[Result]:
         table = pa.Table.from_batches([batch for shard in shards for batch in arrow.batches(shard)])
         bare = folder / "bare"
         bare.mkdir()
-        table_alone.append(size / seconds(_write, table, bare))
+        written = seconds(_write, table, bare)
+        with log.reader.borrow() as connection:
+            read = seconds(_read, connection)
+        table_alone.append(size / written)
+        read_alone.append(size / read)
+        both_alone.append(size / (read + written))
         assert all((bare / shard.name).read_bytes() == shard.read_bytes() for shard in shards)
         rows = table.to_pylist()
         gc.collect()
         rows_alone.append(size / seconds(_write_rows, rows, table.schema, bare))
         del rows, table
-    return [row("release build", ours, rows_alone, "MB/s"), row("release build/table", ours, table_alone, "MB/s")]
+    return [
+        row("release build", ours, rows_alone, "MB/s"),
+        row("release build/table", ours, table_alone, "MB/s"),
+        row("release build/read+table", ours, both_alone, "MB/s"),
+        row("release read/table", read_alone, table_alone, "MB/s"),
+    ]
+
+
+def _read(connection: Connection) -> None:
+    """The passing episodes' events, a few thousand at a time."""
+    for _ in stream(connection, _EVENTS):
+        pass
 
 
 def _write_rows(rows: list[dict[str, object]], schema: pa.Schema, folder: Path) -> None:
