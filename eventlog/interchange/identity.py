@@ -1,7 +1,6 @@
 """What the ids of an imported episode and its events follow from: the record alone."""
 
 from collections.abc import Callable
-from functools import cached_property
 
 from core.identity import episode_id, uuid8, uuid8_series
 
@@ -15,11 +14,11 @@ class Identity:
         self.generation = generation
         self.stream = f"episode/{episode_id(*self._parts)}"
 
-    @cached_property
+    @property
     def run(self) -> bytes:
         return uuid8(b"run", *self._parts)
 
-    @cached_property
+    @property
     def event(self) -> Callable[[bytes], bytes]:
         """The id of an event, by its number as text."""
         return uuid8_series(*self._parts)

@@ -3,7 +3,6 @@
 It follows from the record and the job alone, so any process may do it.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
@@ -92,7 +91,7 @@ def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) ->
     """Turn a record into episodes, all of them or none; `events` asks for these too."""
     record, digest = digested
     episodes: list[Episode] = []
-    unmapped: Counter[str] = Counter()
+    unmapped: dict[str, int] = {}
     present = 0
 
     def named(ordinal: int) -> str:
@@ -112,12 +111,13 @@ def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) ->
             kept: list[Event] | None = [] if events else None
             packed = _packed(job, draft, made, digested, desk, kept)
             episodes.append(Episode(made.stream, packed, kept or []))
-            unmapped.update(draft.unmapped)
+            for reason, times in draft.unmapped.items():
+                unmapped[reason] = unmapped.get(reason, 0) + times
     except (BadRecord, BadEvent) as error:
         return Mapped([], 0, {}, error.what)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         return Mapped([], 0, {}, f"the importer of {job.importer.name} cannot read it: {error!r}")
-    return Mapped(episodes, present, dict(unmapped))
+    return Mapped(episodes, present, unmapped)
 
 
 def _packed(

@@ -18,7 +18,6 @@ from core.vocabulary.base import UNSET, MaybeRaw
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
 from eventlog.interchange.gather import Gather, Group
 from eventlog.interchange.langfuse.trace import episode
-from eventlog.interchange.mapping.messages import Fields
 from eventlog.interchange.mapping.texts import check_texts
 from eventlog.interchange.records import explain, find_layout, pieces
 from eventlog.interchange.split import MAX_RECORD, Piece
@@ -111,7 +110,7 @@ class Langfuse(Importer):
                 yield _record(group, end)
 
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
-        yield episode(Fields(record.data, record.where), context.keep)
+        yield episode(record.data, record.where, context.keep)
 
 
 def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import Any
+from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -11,10 +11,20 @@ from msgspec import Raw
 from core import times
 from core.errors import BadEvent, BadRecord
 from core.vocabulary.episode import Usage
-from eventlog.interchange.mapping.messages import json_text
+from eventlog.interchange.mapping.messages import json_text, shallow
 
-_text = msgspec.json.Decoder(str).decode
+TEXT = msgspec.json.Decoder(str).decode
+NUMBER = msgspec.json.Decoder(float).decode
+COUNT = msgspec.json.Decoder(int).decode
+VALUE = msgspec.json.Decoder(float | bool).decode
+ANY = msgspec.json.Decoder().decode
+"""What reads a field of a row."""
+
+_id = msgspec.json.Decoder(str | int).decode
 _HUMP = re.compile(r"_([a-z])")
+
+
+T = TypeVar("T")
 
 
 class Row:
@@ -24,36 +34,33 @@ class Row:
         self.where = where
         self.path = path
         self.given = given
-        names = _camels(tuple(given))
-        named = dict(zip(names, given.values(), strict=True))
-        self._names = dict(zip(names, given, strict=True))
+        named = dict(zip(_camels(tuple(given)), given.values(), strict=True))
         self._left = {name: value for name, value in named.items() if value not in _ABSENT}
-        self.id = self.peek("id", str | int)
+        self.id = self.peek("id", _id)
 
     @property
     def whole(self) -> Raw:
         """The row as it was written."""
         return Raw(msgspec.json.encode(self.given))
 
-    def peek(self, name: str, kind: Any) -> Any:
+    def peek(self, name: str, read: Callable[[Raw], T]) -> T | None:
         """A field's value; None if it is absent, null or, as exports write it, an empty text."""
         value = self._left.get(name)
         if value is None:
             return None
         try:
-            return _decoder(kind)(value)
+            return read(value)
         except ValueError as error:
             reason = str(error)
-            what = f"{self.path}: {self._names[name]}: {reason[:1].lower()}{reason[1:]}"
+            what = f"{self.path}: {self._written(name)}: {reason[:1].lower()}{reason[1:]}"
             raise BadRecord(what, where=self.where) from None
 
-    def take(self, name: str, kind: Any) -> Any:
+    def take(self, name: str, read: Callable[[Raw], T]) -> T | None:
         """A field's value, taken out."""
         if name not in self._left:
             return None
-        value = self.peek(name, kind)
-        if value is not None:
-            del self._left[name]
+        value = self.peek(name, read)
+        del self._left[name]
         return value
 
     def json(self, name: str) -> Raw | None:
@@ -63,9 +70,8 @@ class Row:
 
     def take_json(self, name: str) -> Raw | None:
         """A field's JSON, taken out."""
-        value = self.json(name)
-        self._left.pop(name, None)
-        return value
+        value = self._left.pop(name, None)
+        return None if value is None else unquoted(value)
 
     def drop(self, *names: str) -> None:
         """Take fields that repeat what is known."""
@@ -74,16 +80,15 @@ class Row:
 
     def rest(self) -> dict[str, Raw]:
         """What was not taken, without what is empty."""
-        return {self._names[name]: value for name, value in self._left.items() if value not in EMPTY}
+        return {self._written(name): value for name, value in self._left.items() if value not in EMPTY}
+
+    def _written(self, name: str) -> str:
+        """A field's name, as the row has it."""
+        return dict(zip(_camels(tuple(self.given)), self.given, strict=True))[name]
 
 
 _ABSENT = (Raw(b"null"), Raw(b'""'))
 EMPTY = (*_ABSENT, Raw(b"{}"), Raw(b"[]"))
-
-
-@cache
-def _decoder(kind: Any) -> Callable[[Raw], Any]:
-    return msgspec.json.Decoder(kind).decode
 
 
 @lru_cache(maxsize=256)
@@ -94,10 +99,13 @@ def _camels(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def usage_of(row: Row) -> Usage | None:
     """Tokens. Where the parts add up to the total they exclude each other, as Langfuse counts them."""
-    name = "usageDetails" if _numbers(row.json("usageDetails")) else "usage"
+    name = "usageDetails"
     details = _numbers(row.json(name))
     if not details:
-        old = [row.take(each, int) for each in ("promptTokens", "completionTokens")]
+        name = "usage"
+        details = _numbers(row.json(name))
+    if not details:
+        old = [row.take(each, COUNT) for each in ("promptTokens", "completionTokens")]
         row.drop("totalTokens", "unit")
         return Usage(*old) if any(old) else None
     row.drop("promptTokens", "completionTokens", "totalTokens", "unit")
@@ -115,7 +123,7 @@ def usage_of(row: Row) -> Usage | None:
 
 
 def cost_of(row: Row) -> float | None:
-    costs = [row.take(name, float) for name in ("totalCost", "calculatedTotalCost")]
+    costs = [row.take(name, NUMBER) for name in ("totalCost", "calculatedTotalCost")]
     details = _numbers(row.json("costDetails"))
     if details.keys() <= {"total"}:
         row.drop("costDetails")
@@ -123,16 +131,17 @@ def cost_of(row: Row) -> float | None:
 
 
 def _numbers(value: Raw | None) -> dict[str, float]:
-    fields = msgspec.json.decode(value) if value is not None and bytes(value).startswith(b"{") else {}
+    if value is None:
+        return {}
+    fields = msgspec.json.decode(value) if bytes(value).startswith(b"{") else {}
     return {name: each for name, each in fields.items() if isinstance(each, int | float) and not isinstance(each, bool)}
 
 
 def unquoted(value: Raw) -> Raw:
     """JSON that was exported as a text, as itself."""
-    if bytes(value).startswith(b'"'):
-        text = _text(value)
-        if text.lstrip()[:1] in ("{", "["):
-            return json_text(text) or value
+    text = shallow(value)
+    if isinstance(text, str) and text.lstrip()[:1] in ("{", "["):
+        return json_text(text) or value
     return value
 
 

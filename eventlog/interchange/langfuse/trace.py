@@ -6,21 +6,21 @@ output. Scores are quoted as external checks; only those of the whole trace deci
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from core.errors import BadRecord
 from core.vocabulary import BlobRef
 from core.vocabulary.base import UNSET, Verdict
 from core.vocabulary.contract import AgentError, Check, ExecError, Feedback, Finished, ToolCall, ToolResult
 from core.vocabulary.episode import EpisodeEnded, EpisodeStarted, ToolSpec
 from eventlog.interchange.draft import EpisodeDraft
-from eventlog.interchange.langfuse.rows import EMPTY, Row, cost_of, time_of, unquoted, usage_of
+from eventlog.interchange.langfuse.rows import ANY, EMPTY, TEXT, VALUE, Row, cost_of, time_of, unquoted, usage_of
 from eventlog.interchange.mapping import images, verdicts
 from eventlog.interchange.mapping.extras import extended
-from eventlog.interchange.mapping.messages import Fields, tool_value
+from eventlog.interchange.mapping.messages import shallow, tool_value
 from eventlog.interchange.mapping.points import Point, play
 from eventlog.interchange.mapping.said import Known, answers, call_of, messages
 from eventlog.interchange.mapping.specs import specs_of
@@ -29,13 +29,24 @@ from eventlog.interchange.mapping.turns import NULL, Conversation, Said, fitting
 Keep = Callable[[bytes], BlobRef]
 
 _encode = msgspec.json.encode
-_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_NO_FIELDS = Raw(b"{}")
 _CALL_IDS = ("tool_call_id", "toolCallId")
 
 
-def episode(record: Fields, keep: Keep) -> EpisodeDraft:
+class _Rows(msgspec.Struct):
+    """The rows of a trace."""
+
+    trace: list[dict[str, Raw]] = []
+    observations: list[dict[str, Raw]] = []
+    scores: list[dict[str, Raw]] = []
+
+
+_read = msgspec.json.Decoder(_Rows).decode
+
+
+def episode(data: bytes, where: str, keep: Keep) -> EpisodeDraft:
     """The episode of a trace's rows: `{trace: [], observations: [], scores: []}`."""
-    return _Trace(record, keep).draft
+    return _Trace(_read(data), where, keep).draft
 
 
 class _Observation:
@@ -43,14 +54,14 @@ class _Observation:
 
     def __init__(self, row: Row) -> None:
         self.row = row
-        self.type = row.take("type", str) or ""
-        self.parent = row.take("parentObservationId", str)
-        self.name = row.take("name", str)
-        self.start = time_of(row.take("startTime", str))
-        self.end = time_of(row.take("endTime", str))
-        self.failed = row.take("level", str) == "ERROR"
-        self.message = row.take("statusMessage", str)
-        self.model = row.take("model", str) or row.take("providedModelName", str)
+        self.type = row.take("type", TEXT) or ""
+        self.parent = row.take("parentObservationId", TEXT)
+        self.name = row.take("name", TEXT)
+        self.start = time_of(row.take("startTime", TEXT))
+        self.end = time_of(row.take("endTime", TEXT))
+        self.failed = row.take("level", TEXT) == "ERROR"
+        self.message = row.take("statusMessage", TEXT)
+        self.model = row.take("model", TEXT) or row.take("providedModelName", TEXT)
 
     @property
     def latency_ms(self) -> float | None:
@@ -62,30 +73,33 @@ class _Observation:
 class _Trace:
     """A trace, being turned into a draft."""
 
-    def __init__(self, record: Fields, keep: Keep) -> None:
+    def __init__(self, record: _Rows, where: str, keep: Keep) -> None:
         self.draft = EpisodeDraft(EpisodeStarted())
         self.unmapped = self.draft.unmapped
         self.keep = keep
-        self.fault = record.fault
+        self.where = where
         self.told = Conversation(self.draft)
         self.known: Known = {}
         self.policy: str | None = None
         self.tools: list[ToolSpec] | None = None
         self.kept: list[Raw] = []
-        self.trace = self._latest(_rows(record, "trace"), "trace")[:1]
-        rows = self._latest(_rows(record, "observations"), "observation")
+        self.trace = self._latest(record.trace, "trace", "trace")[:1]
+        rows = self._latest(record.observations, "observations", "observation")
         self.observations = [_Observation(row) for row in rows]
         self.shared = {name: self._shared(name, rows) for name in _OF_TRACE}
         self.shared["sessionId"] = self.session = fitting(self.shared["sessionId"])
         self._tell()
         self._end()
-        self._judge(_rows(record, "scores"))
+        if record.scores:
+            self._judge(record.scores)
 
-    def _latest(self, rows: list[Row], kind: str) -> list[Row]:
+    def _latest(self, given: list[dict[str, Raw]], name: str, kind: str) -> list[Row]:
         """Each row once: of several of one id the one that was updated last, in the place of the first."""
+        path = f"{name}[]"
+        rows = [Row(each, self.where, path) for each in given]
         found: dict[Any, tuple[str, Row]] = {}
         for row in rows:
-            updated = row.peek("updatedAt", str) or ""
+            updated = row.peek("updatedAt", TEXT) or ""
             if row.id in found:
                 self.unmapped[f"{kind} exported again with other content: the one updated last counts"] += 1
                 if updated < found[row.id][0]:
@@ -95,8 +109,11 @@ class _Trace:
 
     def _shared(self, name: str, rows: list[Row]) -> str | None:
         """What a trace says of itself, or, where rows were enriched with it, the first that says it."""
-        found = (row.peek(name, str) for row in [*self.trace, *rows])
-        return next((value for value in found if value is not None), None)
+        for row in (*self.trace, *rows):
+            value = row.peek(name, TEXT)
+            if value is not None:
+                return value
+        return None
 
     def _tell(self) -> None:
         play(self._points())
@@ -104,7 +121,7 @@ class _Trace:
             self._turn()
         started_at = min((each.start for each in self.observations if each.start is not None), default=None)
         if started_at is None and self.trace:
-            started_at = time_of(self.trace[0].peek("timestamp", str))
+            started_at = time_of(self.trace[0].peek("timestamp", TEXT))
         said, about = self._about()
         asked = next((each.text for each in messages(said) if each.role == "user" and each.text), None)
         extra = extended(
@@ -127,10 +144,11 @@ class _Trace:
         """The trace's own input, and what its row, or else its first observation, says of it besides."""
         if not self.trace:
             about: dict[str, Raw] = {}
-            for name, each in ((name, each) for name in _ENRICHED for each in self.observations):
-                value = each.row.json(name)
-                if value is not None and value not in EMPTY:
-                    about.setdefault(name, value)
+            for name in _ENRICHED:
+                for each in self.observations:
+                    value = each.row.json(name)
+                    if value is not None and value not in EMPTY:
+                        about.setdefault(name, value)
             return None, Raw(_encode(about)) if about else None
         row = self.trace[0]
         said = row.take_json("input")
@@ -146,13 +164,13 @@ class _Trace:
                 self.unmapped["observation without its parent: kept, no parent was made up"] += 1
             begun, ended = each.start or each.end or 0, each.end or each.start or 0
             if each.type == "GENERATION":
-                yield Point(ended, 0, order, partial(self._generation, each))
+                yield ended, 0, order, self._generation, (each,)
             elif each.type == "TOOL":
                 tool = _tool_of(each)
-                yield Point(begun, 1, order, partial(self._submit, each, tool))
-                yield Point(ended, 2, order, partial(self._answer, each, tool))
+                yield begun, 1, order, self._submit, (each, tool)
+                yield ended, 2, order, self._answer, (each, tool)
             else:
-                yield Point(ended, 3, order, partial(self._other, each))
+                yield ended, 3, order, self._other, (each,)
 
     def _generation(self, each: _Observation) -> None:
         row = each.row
@@ -188,7 +206,7 @@ class _Trace:
             cost=cost,
             finish_reason=said.finish or ("error" if each.failed else None),
             latency_ms=each.latency_ms,
-            sampling=sampling if sampling is not None and bytes(sampling) != b"{}" else UNSET,
+            sampling=sampling if sampling is not None and sampling != _NO_FIELDS else UNSET,
             extra=extra,
         )
 
@@ -198,7 +216,7 @@ class _Trace:
 
     def _answer(self, each: _Observation, tool: ToolCall) -> None:
         asked = self.told.waiting(tool.call_id, tool.tool, tool.args) or tool
-        differing = tool.args if asked.args != tool.args and bytes(tool.args) != b"null" else None
+        differing = tool.args if asked.args != tool.args and tool.args != NULL else None
         result = each.row.take_json("output")
         feedback: Feedback = ToolResult(tool_value(result or NULL))
         if each.failed:
@@ -226,7 +244,7 @@ class _Trace:
         if not self.trace:
             return
         trace = self.trace[0]
-        at = time_of(trace.peek("timestamp", str))
+        at = time_of(trace.peek("timestamp", TEXT))
         given, out = trace.json("input"), answers(self._images(trace.json("output")))
         self.told.hear(messages(self._images(given)), at, conversation=self.session)
         for said in out:
@@ -242,20 +260,20 @@ class _Trace:
         end = AgentError(short(last.message)) if last.failed else Finished()
         self.draft.add(EpisodeEnded(end), occurred_at=last.end, conversation=self.session)
 
-    def _judge(self, rows: list[Row]) -> None:
+    def _judge(self, scores: list[dict[str, Raw]]) -> None:
         checks: list[Check] = []
         rewards: list[float] = []
         whys: list[str] = []
         at: int | None = None
-        for row in self._latest(rows, "score"):
-            name, value, label = row.take("name", str), row.take("value", float | bool), row.take("stringValue", str)
-            of_trace = row.take("observationId", str) is None
-            verdict = _verdict(name or "score", row.take("dataType", str), value, label)
+        for row in self._latest(scores, "scores", "score"):
+            name, value, label = row.take("name", TEXT), row.take("value", VALUE), row.take("stringValue", TEXT)
+            of_trace = row.take("observationId", TEXT) is None
+            verdict = _verdict(name or "score", row.take("dataType", TEXT), value, label)
             checks.append(verdicts.quoted(name or "score", verdict, row.whole, decides=of_trace))
             if of_trace and value is not None:
                 rewards.append(float(value))
-            whys += [why] if (why := row.take("comment", str)) else []
-            at = max(filter(None, (at, time_of(row.take("timestamp", str)))), default=None)
+            whys += [why] if (why := row.take("comment", TEXT)) else []
+            at = max(filter(None, (at, time_of(row.take("timestamp", TEXT)))), default=None)
         if checks:
             reward = rewards[0] if len(rewards) == 1 else None
             why = short(whys[0]) if len(checks) == 1 and whys else None
@@ -275,13 +293,19 @@ class _Trace:
             return {name: self._put_images(item) for name, item in value.items()}
         return [self._put_images(item) for item in value] if isinstance(value, list) else value
 
+    def fault(self, what: str) -> BadRecord:
+        return BadRecord(what, where=self.where)
+
     def _specs(self, each: _Observation, beside: dict[str, Raw]) -> None:
         """The tools that the first generation which lists any lists."""
         defined = each.row.take_json("toolDefinitions")
-        if defined is not None and bytes(defined).startswith(b"{"):
-            listed, whole = specs_of([_named(name, spec) for name, spec in _object(defined).items()])
+        named = None if defined is None else shallow(defined)
+        if isinstance(named, dict):
+            listed, whole = specs_of([_named(name, spec) for name, spec in named.items()])
+        elif "tools" in beside:
+            listed, whole = specs_of(msgspec.json.decode(beside["tools"]))
         else:
-            listed, whole = specs_of(msgspec.json.decode(beside.get("tools", b"null")))
+            return
         self.tools = self.tools or listed or None
         if whole and listed and listed == self.tools:
             beside.pop("tools", None)
@@ -289,12 +313,11 @@ class _Trace:
     def _rest(self, each: _Observation) -> Raw | None:
         """What an observation held besides, with its id and name."""
         row = each.row
-        row.drop("updatedAt", "createdAt", "latency", "traceId", "toolCallNames", *_ENRICHED)
+        row.drop("id", "updatedAt", "createdAt", "latency", "traceId", "toolCallNames", *_ENRICHED)
         for name, value in self.shared.items():
-            if row.peek(name, str) == value:
+            if row.peek(name, TEXT) == value:
                 row.drop(name)
         known = {"id": row.id, "parentObservationId": each.parent, "name": each.name}
-        row.drop("id")
         return Raw(_encode({k: v for k, v in known.items() if v is not None} | self._counted(row)))
 
     def _counted(self, row: Row) -> dict[str, Raw]:
@@ -309,16 +332,14 @@ _OF_TRACE = ("sessionId", "environment", "release", "version")
 _ENRICHED = ("projectId", "traceName", "userId", "tags", "public", "bookmarked")
 
 
-def _rows(record: Fields, name: str) -> list[Row]:
-    return [Row(given, record.where, f"{name}[]") for given in record.take(name, list[dict[str, Raw]]) or []]
-
-
 def _tool_of(each: _Observation) -> ToolCall:
     args = each.row.take_json("input") or NULL
-    text = None
-    if bytes(args).startswith(b'"'):
-        text, args = msgspec.json.decode(args, type=str), NULL
-    about = each.row.peek("metadata", Any)
+    text = shallow(args)
+    if isinstance(text, str):
+        args = NULL
+    else:
+        text = None
+    about = each.row.peek("metadata", ANY)
     ids = [about.get(name) for name in _CALL_IDS] if isinstance(about, dict) else []
     call_id = next((id_ for id_ in ids if isinstance(id_, str)), None)
     return ToolCall(tool=each.name or "tool", args=args, args_text=text, call_id=call_id)
@@ -326,25 +347,19 @@ def _tool_of(each: _Observation) -> ToolCall:
 
 def _with_calls(said: Said, listed: Raw | None) -> Said:
     """The answer with the calls that the export lists apart, if it names none itself."""
-    if said.calls or listed is None or not bytes(listed).startswith(b"["):
+    items = None if said.calls or listed is None else shallow(listed)
+    if not isinstance(items, list):
         return said
-    found = [_object(unquoted(item)) for item in msgspec.json.decode(listed, type=list[Raw]) if _is_object(item)]
+    found = [fields for item in items if isinstance(fields := shallow(unquoted(item)), dict)]
     calls = [made for fields in found if (made := call_of(fields)) is not None]
     return said._replace(calls=tuple(calls))
 
 
-def _is_object(item: Raw) -> bool:
-    return bytes(unquoted(item)).startswith(b"{")
-
-
 def _beside(given: Raw | None) -> dict[str, Raw]:
     """What a generation's input holds beside its messages, such as the tools it was shown."""
-    if given is None or not bytes(given).startswith(b"{"):
+    fields = None if given is None else shallow(given)
+    if not isinstance(fields, dict) or not isinstance(shallow(fields.pop("messages", NULL)), list):
         return {}
-    fields = _object(given)
-    if not bytes(fields.get("messages", b"")).startswith(b"["):
-        return {}
-    del fields["messages"]
     return fields
 
 

@@ -26,7 +26,7 @@ _encode = msgspec.json.encode
 _OBJECT = dict[str, Raw]
 _OBJECTS = list[dict[str, Raw]]
 _whole = msgspec.json.Decoder().decode
-_text = msgspec.json.Decoder(str).decode
+_shallow = msgspec.json.Decoder(str | dict[str, Raw] | list[Raw] | None).decode
 
 
 class Fields:
@@ -169,6 +169,14 @@ class Calls:
         return waiting.pop(next(i for i, (step, _) in enumerate(waiting) if step == latest))
 
 
+def shallow(raw: Raw | bytes) -> str | dict[str, Raw] | list[Raw] | None:
+    """JSON, one level of it: a text, an object's fields, a list's items; None if it is none of these."""
+    try:
+        return _shallow(raw)  # type: ignore[no-any-return]
+    except msgspec.ValidationError:  # a number, true or false
+        return None
+
+
 def tool_call(call: Fields) -> ToolCall:
     """An entry of `tool_calls`: `{id, type, function: {name, arguments}}`."""
     function = call.inner("function")
@@ -186,19 +194,20 @@ def tool_call(call: Fields) -> ToolCall:
 
 def arguments_of(raw: Raw | None) -> tuple[Raw, str | None]:
     """A call's arguments, and their text if that is no JSON. Recorded as a text, they are that text."""
-    if raw is None or not bytes(raw).startswith(b'"'):
-        return raw or Raw(b"null"), None
-    text = _text(raw)
+    if raw is None:
+        return Raw(b"null"), None
+    text = shallow(raw)
+    if not isinstance(text, str):
+        return raw, None
     inner = json_text(text)
     return (Raw(b"null"), text) if inner is None else (inner, None)
 
 
 def tool_value(content: Raw) -> Raw:
     """A tool's answer: where it is a text that holds a JSON object or list, that text; else as it is."""
-    if bytes(content).startswith(b'"'):
-        text = _text(content)
-        if text.lstrip()[:1] in ("{", "["):
-            return json_text(text) or content
+    text = shallow(content)
+    if isinstance(text, str) and text.lstrip()[:1] in ("{", "["):
+        return json_text(text) or content
     return content
 
 

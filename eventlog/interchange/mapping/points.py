@@ -2,19 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any
 
-
-class Point(NamedTuple):
-    """Something that happens at `at`; `rank` orders what happens at once, then `order`."""
-
-    at: int
-    rank: int
-    order: int
-    happen: Callable[[], None]
+Point = tuple[int, int, int, Callable[..., None], tuple[Any, ...]]
+"""Something that happens at a time, what it is called with last. What happens at once is ordered by the
+second number, then by the third."""
 
 
 def play(points: Iterable[Point]) -> None:
     """Let everything happen, in order."""
-    for point in sorted(points, key=itemgetter(0, 1, 2)):
-        point.happen()
+    for _, _, _, happen, given in sorted(points, key=itemgetter(0, 1, 2)):
+        happen(*given)

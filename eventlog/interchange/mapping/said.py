@@ -3,21 +3,16 @@ OpenTelemetry, Anthropic's `tool_use` and `tool_result`. Each becomes a `Said`; 
 what it does not know: such a part, field or value is kept as it is.
 """
 
-from collections.abc import Iterator
-
 import msgspec
 from msgspec import Raw
 
 from core.vocabulary.base import UNSET
 from core.vocabulary.contract import ToolCall
 from core.vocabulary.episode import Role
-from eventlog.interchange.mapping.messages import arguments_of, joined
+from eventlog.interchange.mapping.messages import arguments_of, joined, shallow
 from eventlog.interchange.mapping.turns import NULL, Said
 
 _encode = msgspec.json.encode
-_read_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_read_list = msgspec.json.Decoder(list[Raw]).decode
-_read_text = msgspec.json.Decoder(str).decode
 _ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "developer",
@@ -37,56 +32,59 @@ _CALL = frozenset(
 _THOUGHT = frozenset({"reasoning", "thinking"})
 
 
-Known = dict[bytes, tuple[Said, ...]]
+_NOTHING = (NULL, Raw(b'""'), Raw(b"[]"))
+_EMPTY = (NULL, Raw(b"[]"))
+_MESSAGE = Raw(b'"message"')
+
+
+Known = dict[bytes, list[Said]]
 """Messages that were read before: prompts repeat them."""
 
 
 def messages(raw: Raw | None, known: Known | None = None) -> list[Said]:
     """A prompt: a list of messages, an object that holds one as `messages`, one message, or a text of
     the user's. Anything else is what the user said, as it is."""
-    if raw is None or bytes(raw) in (b"null", b'""', b"[]"):
+    if raw is None or raw in _NOTHING:
         return []
-    items = _list(raw)
-    if items is None:
-        fields = _object(raw)
-        if fields is not None and "messages" in fields and _list(fields["messages"]) is not None:
-            return messages(fields["messages"], known)
-        return list(message(fields, "user")) if fields is not None and _speaks(fields) else [Said("user", raw)]
+    given = shallow(raw)
+    if isinstance(given, dict):
+        if "messages" in given and _list(given["messages"]) is not None:
+            return messages(given["messages"], known)
+        return message(given, "user") if _speaks(given) else [Said("user", raw)]
+    if not isinstance(given, list):
+        return [Said("user", raw)]
     known = {} if known is None else known
     made: list[Said] = []
-    for item in items:
+    for item in given:
         key = bytes(item)
-        if key not in known:
+        said = known.get(key)
+        if said is None:
             fields = _object(item)
             if fields is None or not _speaks(fields):
                 return [Said("user", raw)]
-            known[key] = tuple(message(fields, "user"))
-        made += known[key]
+            said = known[key] = message(fields, "user")
+        made += said
     return made
 
 
 def answers(raw: Raw | None) -> list[Said]:
     """What a model answered: as `messages`, but of the assistant's; choices as they come."""
-    if raw is None or bytes(raw) in (b"null", b'""', b"[]"):
+    if raw is None or raw in _NOTHING:
         return []
-    items = _list(raw)
-    if items is not None:
-        found = [said for item in items for said in answers(item)]
-        return found if all(said.role == "assistant" for said in found) else [_plain(raw)]
-    fields = _object(raw)
-    if fields is None:
-        return [_plain(raw)]
-    if "choices" in fields and _list(fields["choices"]):
-        return [said for choice in _list(fields["choices"]) or [] for said in answers(choice)]
-    if "message" in fields and "role" not in fields and _object(fields["message"]) is not None:
-        inner = _object(fields["message"]) or {}
-        return list(message(inner | {k: v for k, v in fields.items() if k == "finish_reason"}, "assistant"))
-    if not _speaks(fields):
-        return [_plain(raw)]
-    return list(message(fields, "assistant"))
+    given = shallow(raw)
+    if isinstance(given, list):
+        found = [said for item in given for said in answers(item)]
+        return found if all(said.role == "assistant" for said in found) else [_plain(raw, given)]
+    if not isinstance(given, dict):
+        return [_plain(raw, given)]
+    if "choices" in given and (choices := _list(given["choices"])):
+        return [said for choice in choices for said in answers(choice)]
+    if "message" in given and "role" not in given and (inner := _object(given["message"])) is not None:
+        return message(inner | {k: v for k, v in given.items() if k == "finish_reason"}, "assistant")
+    return message(given, "assistant") if _speaks(given) else [_plain(raw, given)]
 
 
-def message(fields: dict[str, Raw], role: Role) -> Iterator[Said]:
+def message(fields: dict[str, Raw], role: Role) -> list[Said]:
     """One message; several where it holds the answers of several tools. `role` if it names none."""
     left = dict(fields)
     named = _pop(left, "role") or ""
@@ -95,7 +93,7 @@ def message(fields: dict[str, Raw], role: Role) -> Iterator[Said]:
         left["role"] = fields["role"]
     content = left.pop("parts", None) or left.pop("content", None) or NULL
     parts = _Parts(content)
-    calls = [*parts.calls, *(_calls(left) if "tool_calls" in left else ())]
+    calls = (*parts.calls, *_calls(left)) if "tool_calls" in left else tuple(parts.calls)
     name = _pop(left, "name")
     call_id = finish = None
     if speaker == "tool":
@@ -105,29 +103,31 @@ def message(fields: dict[str, Raw], role: Role) -> Iterator[Said]:
     thought = parts.thought
     for key in _THOUGHTS:
         thought = thought or _pop(left, key) or None
-    if "type" in left and bytes(left["type"]) == b'"message"':
+    if "type" in left and left["type"] == _MESSAGE:
         del left["type"]
-    for answered, answer in parts.answers:
-        yield Said("tool", answer, call_id=answered)
-    if parts.answers and not parts.rest and not calls and parts.text is None:
-        return
-    extra = {key: value for key, value in left.items() if bytes(value) not in (b"null", b"[]")}
+    made = [Said("tool", answer, call_id=answered) for answered, answer in parts.answers]
+    if made and not parts.rest and not calls and parts.text is None:
+        return made
+    extra = {key: value for key, value in left.items() if value not in _EMPTY}
     unmapped = [f"message {key}: kept in extra" for key in extra]
     if speaker == "assistant" and parts.rest:
         extra["parts"] = Raw(_encode(parts.rest))
         unmapped += [f"message part {kind}: kept in extra" for kind in parts.kinds]
-    yield Said(
-        speaker,
-        parts.content,
-        text=parts.text,
-        thought=thought,
-        calls=tuple(calls),
-        call_id=call_id,
-        name=name,
-        extra=joined(extra) if extra else UNSET,
-        finish=finish,
-        unmapped=tuple(unmapped),
+    made.append(
+        Said(
+            speaker,
+            parts.content,
+            text=parts.text,
+            thought=thought,
+            calls=calls,
+            call_id=call_id,
+            name=name,
+            extra=joined(extra) if extra else UNSET,
+            finish=finish,
+            unmapped=tuple(unmapped),
+        )
     )
+    return made
 
 
 def _pop(left: dict[str, Raw], name: str) -> str | None:
@@ -144,17 +144,21 @@ class _Parts:
 
     def __init__(self, content: Raw) -> None:
         self.content = content
-        self.text: str | None = _text(content)
+        self.text: str | None = None
         self.thought: str | None = None
         self.calls: list[ToolCall] = []
         self.answers: list[tuple[str | None, Raw]] = []
         self.rest: list[Raw] = []
         self.kinds: list[str] = []
-        items = _list(content)
-        if items is None:
-            if self.text is None and bytes(content) != b"null":
-                self.rest, self.kinds = [content], ["that is no list"]
-            return
+        given = shallow(content)
+        if isinstance(given, str):
+            self.text = given
+        elif isinstance(given, list):
+            self._sort_all(given)
+        elif content != NULL:
+            self.rest, self.kinds = [content], ["that is no list"]
+
+    def _sort_all(self, items: list[Raw]) -> None:
         texts: list[str] = []
         thoughts: list[str] = []
         for item in items:
@@ -166,13 +170,12 @@ class _Parts:
             self.content = Raw(_encode(texts[0]))
 
     def _sort(self, item: Raw, texts: list[str], thoughts: list[str]) -> None:
-        part = _object(item)
-        if part is None:
-            text = _text(item)
-            if text is not None:
-                texts.append(text)
-            else:
-                self._keep(item, "that is no object")
+        part = shallow(item)
+        if isinstance(part, str):
+            texts.append(part)
+            return
+        if not isinstance(part, dict):
+            self._keep(item, "that is no object")
             return
         kind = _text(part.get("type", NULL)) or ""
         said = None
@@ -184,10 +187,11 @@ class _Parts:
         elif kind in _THOUGHT and said is not None:
             thoughts.append(said)
         elif kind == "tool_call" or (kind in ("tool_use", "tool-call") and "arguments" not in part):
-            call = call_of(part)
+            inner = _object(part.get("function", NULL))
+            call = _call(part, inner)
             if call is not None:
                 self.calls.append(call)
-            if call is None or _says_more(part):
+            if call is None or _says_more(part, inner):
                 self._keep(item, kind)
         elif kind in ("tool_call_response", "tool_result"):
             answer = next((part[key] for key in ("response", "result", "content") if key in part), NULL)
@@ -205,37 +209,53 @@ def _calls(left: dict[str, Raw]) -> list[ToolCall]:
     items = _list(left.get("tool_calls", NULL))
     if not items:
         return []
-    given = [_object(item) or {} for item in items]
-    calls = [call for fields in given if (call := call_of(fields)) is not None]
-    if len(calls) < len(items):
-        return []
-    if not any(map(_says_more, given)):
+    calls: list[ToolCall] = []
+    more = False
+    for item in items:
+        fields = _object(item) or {}
+        inner = _object(fields.get("function", NULL))
+        call = _call(fields, inner)
+        if call is None:
+            return []
+        calls.append(call)
+        more = more or _says_more(fields, inner)
+    if not more:
         del left["tool_calls"]
     return calls
 
 
 def call_of(fields: dict[str, Raw]) -> ToolCall | None:
     """A tool call, in any of the dialects; None if it names no tool."""
-    function = _object(fields.get("function", NULL)) or fields
-    name = next((t for k in ("name", "toolName", "function") if (t := _text(function.get(k, NULL)))), None)
+    return _call(fields, _object(fields.get("function", NULL)))
+
+
+def _call(fields: dict[str, Raw], inner: dict[str, Raw] | None) -> ToolCall | None:
+    """The same, where its `function` is read already: None if that is no object."""
+    function = inner or fields
+    name = _first(function, ("name", "toolName", "function"))
     if name is None:
         return None
     args, text = arguments_of(next((function[k] for k in ("arguments", "input", "args") if k in function), None))
-    call_id = next((t for k in ("id", "call_id", "toolCallId") if (t := _text(fields.get(k, NULL)))), None)
-    return ToolCall(tool=name, args=args, call_id=call_id, args_text=text)
+    return ToolCall(tool=name, args=args, call_id=_first(fields, ("id", "call_id", "toolCallId")), args_text=text)
 
 
-def _says_more(fields: dict[str, Raw]) -> bool:
-    """Whether a call has fields that no action has."""
-    inner = _object(fields.get("function", NULL)) or {}
-    given = {key for part in (fields, inner) for key, value in part.items() if bytes(value) != b"null"}
-    return not given <= _CALL
+def _first(fields: dict[str, Raw], names: tuple[str, ...]) -> str | None:
+    """The first of these fields that is a text, and not empty."""
+    for name in names:
+        if name in fields and (text := _text(fields[name])):
+            return text
+    return None
 
 
-def _plain(raw: Raw) -> Said:
+def _says_more(fields: dict[str, Raw], inner: dict[str, Raw] | None) -> bool:
+    """Whether a call, or its `function`, has fields that no action has."""
+    given = [*fields.items(), *inner.items()] if inner else fields.items()
+    return any(key not in _CALL and value != NULL for key, value in given)
+
+
+def _plain(raw: Raw, given: object) -> Said:
     """An answer that is no message: a text, or JSON as its text."""
-    text = _text(raw)
-    return Said("assistant", raw, text=bytes(raw).decode() if text is None else text)
+    return Said("assistant", raw, text=given if isinstance(given, str) else bytes(raw).decode())
 
 
 def _speaks(fields: dict[str, Raw]) -> bool:
@@ -243,12 +263,15 @@ def _speaks(fields: dict[str, Raw]) -> bool:
 
 
 def _object(raw: Raw) -> dict[str, Raw] | None:
-    return _read_object(raw) if bytes(raw).startswith(b"{") else None
+    given = shallow(raw)
+    return given if isinstance(given, dict) else None
 
 
 def _list(raw: Raw) -> list[Raw] | None:
-    return _read_list(raw) if bytes(raw).startswith(b"[") else None
+    given = shallow(raw)
+    return given if isinstance(given, list) else None
 
 
 def _text(raw: Raw) -> str | None:
-    return _read_text(raw) if bytes(raw).startswith(b'"') else None
+    given = shallow(raw)
+    return given if isinstance(given, str) else None

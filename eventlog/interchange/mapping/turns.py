@@ -6,7 +6,6 @@ recorded once.
 `answer` what a tool gave back.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -74,9 +73,9 @@ class Conversation:
         self.draft = draft
         self.step = 0
         self.goal: str | None = None
-        self._known: Counter[tuple[Any, ...]] = Counter()
+        self._known: dict[tuple[Any, ...], int] = {}
         self._last: Sequence[Said] = ()
-        self._held: Counter[tuple[Any, ...]] = Counter()
+        self._held: dict[tuple[Any, ...], int] = {}
         self._open: list[_Open] = []
 
     def hear(self, prompt: Sequence[Said], at: int | None, *, conversation: str | None = None) -> None:
@@ -86,14 +85,15 @@ class Conversation:
             return
         continues = len(prompt) >= len(self._last) and all(map(_is_same, prompt, self._last))
         first = len(self._last) if continues else 0
-        held = self._held if continues else Counter[tuple[Any, ...]]()
+        held = self._held if continues else {}
         for said in prompt[first:]:
             key = said.key
-            held[key] += 1
+            known, times = self._known.get(key, 0), held.get(key, 0) + 1
             if continues and said.id is None and said.role in ("user", "system", "developer"):
-                held[key] = max(held[key], self._known[key] + 1)
-            if held[key] > self._known[key]:
-                self._known[key] += 1
+                times = max(times, known + 1)
+            held[key] = times
+            if times > known:
+                self._known[key] = known + 1
                 self.record(said, at, conversation)
         self._last, self._held = prompt, held
 
@@ -101,7 +101,7 @@ class Conversation:
         """Record a model turn and its calls; `fields` are further ones of `ModelResponded`. Returns
         the step."""
         self.step += 1
-        self._known[said.key] += 1
+        self._count(said.key)
         if said.unmapped:
             self.draft.left(said.unmapped)
         turn = ModelResponded(self.step, content=said.text, thought=said.thought, **({"extra": said.extra} | fields))
@@ -142,7 +142,7 @@ class Conversation:
             step, version, call = self._open.pop(found)
             call_id = call_id or call.call_id
         if call_id is not None:
-            self._known["tool", call_id] += 1
+            self._count(("tool", call_id))
         recorded = FeedbackRecorded(step, feedback, call_id=call_id, action=version, **fields)
         self.draft.add(recorded, occurred_at=at, actor="executor", conversation=conversation)
 
@@ -165,13 +165,19 @@ class Conversation:
     def _find(self, call_id: str | None, tool: str | None, args: Raw) -> int | None:
         """Which open call is meant: of those with the id, the first one of the latest step; without an
         id, the first one of the tool, best of the same arguments."""
-        if call_id is None:
-            named = [i for i, each in enumerate(self._open) if each.call.tool == tool]
-            same = [i for i in named if _same(self._open[i].call.args, args)]
-            return next(iter(same or named), None)
-        fitting = [i for i, each in enumerate(self._open) if each.call.call_id == call_id]
-        latest = max((self._open[i].step for i in fitting), default=0)
-        return next((i for i in fitting if self._open[i].step == latest), None)
+        found: int | None = None
+        for i, each in enumerate(self._open):
+            if call_id is None:
+                if each.call.tool == tool:
+                    if _same(each.call.args, args):
+                        return i
+                    found = i if found is None else found
+            elif each.call.call_id == call_id and (found is None or each.step > self._open[found].step):
+                found = i
+        return found
+
+    def _count(self, key: tuple[Any, ...]) -> None:
+        self._known[key] = self._known.get(key, 0) + 1
 
 
 def _is_same(one: Said, other: Said) -> bool:
@@ -202,4 +208,4 @@ def text_of(content: Raw) -> str | None:
 
 
 def _same(one: Raw, other: Raw) -> bool:
-    return bytes(one) == bytes(other) or bool(msgspec.json.decode(one) == msgspec.json.decode(other))
+    return one == other or bool(msgspec.json.decode(one) == msgspec.json.decode(other))

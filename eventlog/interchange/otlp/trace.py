@@ -8,7 +8,7 @@ a tool when it gave its result. Whatever has no place is kept in `extra` as it w
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import msgspec
 from msgspec import Raw
@@ -145,11 +145,11 @@ class _Episode:
             ended = span.end or span.start or 0
             if (span.trace, span.id) in answered:
                 prompt, out = answered[span.trace, span.id]
-                yield Point(ended, 0, order, partial(self._model, span, prompt, out))
+                yield ended, 0, order, self._model, (span, prompt, out)
             elif self._kind(span) == "tool":
                 yield from self._tool_points(span, order, turns)
             else:
-                yield Point(ended, 3, order, partial(self._other, span))
+                yield ended, 3, order, self._other, (span,)
 
     def _tool_points(self, span: Span, order: int, turns: dict[str, list[int]]) -> Iterator[Point]:
         call = tool_of(span)
@@ -159,8 +159,8 @@ class _Episode:
             asked = max((at for at in promised if at <= ended), default=min(promised))
             ended = max(ended, asked)
         else:
-            yield Point(begun, 1, order, partial(self._submit, span, call))
-        yield Point(ended, 2, order, partial(self._feedback, span, call))
+            yield begun, 1, order, self._submit, (span, call)
+        yield ended, 2, order, self._feedback, (span, call)
 
     def _model(self, span: Span, prompt: list[Said], out: list[Said]) -> None:
         attributes = span.attributes
