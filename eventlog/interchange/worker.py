@@ -53,27 +53,32 @@ def serve(descriptor: int) -> None:
 
 
 def map_all(job: Job, records: list[Sent]) -> list[Answer | None]:
-    known = {split: split for split in get_args(Split)}
-    job = job._replace(split=known[job.split])  # msgspec leaves a default out that is the very same object
-    return [_answer(job, sent) for sent in records]
+    splits = {split: split for split in get_args(Split)}
+    job = job._replace(split=splits[job.split])  # msgspec leaves a default out that is the very same object
+    known: dict[bytes, BlobRef] = {}
+    return [_answer(job, sent, known) for sent in records]
 
 
-def _answer(job: Job, sent: Sent) -> Answer | None:
+def _answer(job: Job, sent: Sent, known: dict[bytes, BlobRef]) -> Answer | None:
     digested = Digested(Record(sent.where, sent.data, {}, sent.offset, sent.twin), sent.digest)
     blobs: dict[str, bytes] = {}
     try:
-        made = mapped(job, digested, Desk(_keeping(blobs), blobs.__setitem__, _elsewhere, lambda _, __: 1))
+        made = mapped(job, digested, Desk(_keeping(blobs, known), blobs.__setitem__, _elsewhere, lambda _, __: 1))
     except _Elsewhere:
         return None
     blobs.pop(digested.address, None)
     return Answer(made, blobs)
 
 
-def _keeping(blobs: dict[str, bytes]) -> Callable[[bytes], BlobRef]:
+def _keeping(blobs: dict[str, bytes], known: dict[bytes, BlobRef]) -> Callable[[bytes], BlobRef]:
+    """Puts bytes among the blobs of a record; what records of one file share is `known` from the first."""
+
     def keep(data: bytes) -> BlobRef:
-        address = f"sha256:{sha256(data).hexdigest()}"
-        blobs[address] = data
-        return BlobRef(address, len(data), sniff(data))
+        reference = known.get(data)
+        if reference is None:
+            reference = known[data] = BlobRef(f"sha256:{sha256(data).hexdigest()}", len(data), sniff(data))
+        blobs[reference.address] = data
+        return reference
 
     return keep
 

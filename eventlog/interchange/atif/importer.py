@@ -189,7 +189,7 @@ class _Trajectory:
 
     def _read(self, root: Fields) -> None:
         self._version(root)
-        if root.opening("steps") in (b"", b"n"):
+        if root.get("steps") in (None, _NULL):
             raise root.fault("steps is missing: this is no ATIF trajectory")
         steps = list(root.each("steps"))
         if not steps:

@@ -19,6 +19,7 @@ from eventlog.interchange.export.recorded import fields_of, of_draft
 from eventlog.interchange.whole import reference
 
 _REFERENCE = re.compile(rb'"address"\s*:\s*"(sha256:[0-9a-f]{64})"(?:\s*,\s*"size"\s*:\s*(\d+))?')
+_ADDRESS = b'"address"'
 _REFERENCES = {"FeedbackRecorded": "action", "VerificationRecorded": "supersedes", "NoteAdded": "target"}
 
 
@@ -158,20 +159,21 @@ class _Restoring:
         if known is None or not fits or (type_ == "EpisodeStarted") is not first:
             self.lost.append(f"extra.trajlog: type {type_[:40]}")
             return None
-        fields = {name: self._here(raw) for name, raw in fields.items()}
         body = bytes(object_raw(fields))
+        if _ADDRESS in body:
+            body = bytes(object_raw({name: self._here(raw) for name, raw in fields.items()}))
         event = Event(event_id=b"", stream="", writer="", run=b"", seq=1, type=type_, schema=schema, body=body)
         made = vocabulary.payload(event)
         if not isinstance(made, Payload):
             self.lost.append(f"extra.trajlog: a {type_} that cannot be read")
             return None
-        unknown = fields_in(body).keys() - made.__struct_encode_fields__ if schema == made.schema_number else ()
+        unknown = fields.keys() - made.__struct_encode_fields__ if schema == made.schema_number else ()
         self.lost += [f"extra.trajlog: {type_}.{name} of a newer version" for name in unknown]
         return made
 
     def _here(self, raw: Raw) -> Raw:
         """The JSON without references to blobs that are not stored here."""
-        if b'"address"' not in bytes(raw):
+        if _ADDRESS not in bytes(raw):
             return raw
         old = msgspec.json.decode(raw)
         new = self._without(old)

@@ -10,7 +10,7 @@ from msgspec import Raw
 from core.errors import BadRecord
 from core.vocabulary.base import UNSET
 from core.vocabulary.episode import ToolSpec, Usage
-from eventlog.interchange.mapping.messages import Fields
+from eventlog.interchange.mapping.messages import Fields, shallow
 from eventlog.interchange.mapping.turns import NULL, text_of
 
 MAX_PUT_IN = 256 << 20
@@ -18,6 +18,8 @@ MAX_PUT_IN = 256 << 20
 
 _object = msgspec.json.Decoder(dict[str, Raw]).decode
 _list = msgspec.json.Decoder(list[Raw]).decode
+_EMPTY = (NULL, Raw(b"{}"), Raw(b"[]"), Raw(b'""'))
+_USER = Raw(b'"user"')
 _REFERENCES = ("attachment://", "tc://")
 _SIGNS = tuple(reference.encode() for reference in _REFERENCES)
 
@@ -68,7 +70,7 @@ def specs_of(event: Fields) -> list[ToolSpec]:
 
 
 def is_empty(value: Raw) -> bool:
-    return bytes(value) in (b"null", b"{}", b"[]", b'""')
+    return value in _EMPTY
 
 
 def is_within(span: str | None, spans: dict[str, tuple[str | None, str | None]], kinds: tuple[str, ...]) -> bool:
@@ -108,10 +110,11 @@ def is_same(one: Raw, other: Raw) -> bool:
 
 def goal_of(given: Raw) -> str | None:
     """What the user wants: the sample's input, or the last thing the user says in it."""
-    if bytes(given).startswith(b'"'):
-        return msgspec.json.decode(given, type=str)
-    said = [_object(each) for each in _list(given)] if bytes(given).startswith(b"[") else []
-    asked = [fields for fields in said if bytes(fields.get("role", b"")) == b'"user"']
+    held = shallow(given)
+    if isinstance(held, str):
+        return held
+    said = [_object(each) for each in held] if isinstance(held, list) else []
+    asked = [fields for fields in said if fields.get("role") == _USER]
     return text_of(asked[-1].get("content", NULL)) if asked else None
 
 

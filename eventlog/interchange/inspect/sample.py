@@ -56,6 +56,8 @@ from eventlog.interchange.mapping.turns import NULL, Conversation, Said, short, 
 Keep = Callable[[bytes], BlobRef]
 
 _encode = msgspec.json.encode
+_RAWS = list[Raw]
+_OBJECT = dict[str, Raw]
 _object = msgspec.json.Decoder(dict[str, Raw]).decode
 _list = msgspec.json.Decoder(list[Raw]).decode
 _LIMITS: dict[str, Budget] = {
@@ -130,10 +132,10 @@ class _Sample:
         self.model = log.model
         self.tools: list[ToolSpec] | None = None
         pool = sample.inner("events_data")
-        self.pool = pool.take("messages", list[Raw]) or []
+        self.pool = pool.take("messages", _RAWS) or []
         pool.raw("calls")
-        self.events = [*(sample.take("events", list[Raw]) or []), *(old.take("events", list[Raw]) or [])]
-        messages = sample.take("messages", list[Raw]) or []
+        self.events = [*(sample.take("events", _RAWS) or []), *(old.take("events", _RAWS) or [])]
+        messages = sample.take("messages", _RAWS) or []
         self.scored_at: int | None = None
         if not self._tell_events():
             self._tell_messages(messages)
@@ -199,14 +201,14 @@ class _Sample:
             if event.raw(name) is not None and name == "call":
                 self.unmapped["events[].model.call: kept in the record"] += 1
         output = event.inner("output")
-        choices = output.take("choices", list[Raw]) or []
+        choices = output.take("choices", _RAWS) or []
         output.raw("completion")
         choice = Fields(choices[0] if choices else NULL, self.sample.where, "events[].model.output.choices[]")
         said = next(iter(self._messages(choice.raw("message") or NULL, "assistant")), Said("assistant"))
         model = output.take("model", str) or event.peek("model", str)
         event.drop("model", model)
-        logprobs = choice.peek("logprobs", dict[str, Raw])
-        sampling = (event.take("config", dict[str, Raw]) or {}) | {"tool_choice": event.raw("tool_choice") or NULL}
+        logprobs = choice.peek("logprobs", _OBJECT)
+        sampling = (event.take("config", _OBJECT) or {}) | {"tool_choice": event.raw("tool_choice") or NULL}
         usage, cost = usage_of(output.inner("usage"))
         seconds = output.take("time", float)
         latency = None if seconds is None else seconds * 1000
@@ -273,7 +275,7 @@ class _Sample:
 
     def _prompt(self, event: Fields) -> list[Raw]:
         """The messages of a prompt, looked up where it only names them."""
-        prompt = event.peek("input", list[Raw]) or []
+        prompt = event.peek("input", _RAWS) or []
         for first, end in event.peek("input_refs", list[tuple[int, int]]) or []:
             if not 0 <= first <= end <= len(self.pool):
                 raise event.fault(f"input_refs: [{first}, {end}] is not in the pool of {len(self.pool)} messages")
@@ -289,7 +291,7 @@ class _Sample:
         return self.read[key]
 
     def _read(self, data: Raw, speaker: Role) -> list[Said]:
-        if bytes(data) == b"null":
+        if data == NULL:
             return []
         fields = _object(self.attachments.put_in(data))
         id_ = fields.pop("id", NULL)
@@ -298,13 +300,13 @@ class _Sample:
         error, tool = fields.pop("error", NULL), fields.pop("function", None)
         fields.pop("model", None)
         feedback = None
-        if bytes(error) != b"null":
+        if error != NULL:
             failed = Fields(error, self.sample.where, "messages[].error")
             feedback = self._feedback(fields.get("content", NULL), failed)
+        named = None if id_ == NULL else str(msgspec.json.decode(id_))
         made = []
         for said in message(fields, speaker):
             extra = extended(said.extra, function=tool) if said.role == "tool" and not said.call_id else said.extra
-            named = None if bytes(id_) == b"null" else str(msgspec.json.decode(id_))
             plain = named is None and feedback is None and extra is said.extra
             made.append(said if plain else said._replace(id=named, feedback=feedback, extra=extra))
         return made
@@ -351,7 +353,7 @@ class _Sample:
 
     def _attempt(self) -> int:
         """Which try this is: errors that were retried are tries before it."""
-        retried = self.sample.take("error_retries", list[Raw]) or []
+        retried = self.sample.take("error_retries", _RAWS) or []
         if retried:
             self.unmapped["error_retries: counted as attempts, kept in the record"] += len(retried)
         return 1 + len(retried)

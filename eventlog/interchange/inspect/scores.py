@@ -14,9 +14,10 @@ from core.vocabulary.base import Verdict
 from core.vocabulary.contract import Check
 from core.vocabulary.episode import VerificationRecorded
 from eventlog.interchange.mapping import verdicts
-from eventlog.interchange.mapping.messages import Fields
-from eventlog.interchange.mapping.turns import short
+from eventlog.interchange.mapping.messages import Fields, shallow
+from eventlog.interchange.mapping.turns import NULL, short
 
+_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _LETTERS: dict[str, tuple[Verdict, float]] = {
     "C": ("pass", 1.0),
     "I": ("fail", 0.0),
@@ -40,16 +41,17 @@ def scales(spec: Fields) -> Set[str]:
 
 def verification(scores: Fields, old: Raw | None, accuracies: Set[str]) -> VerificationRecorded | None:
     """The judgement that a sample's scores make together; None if it has none."""
-    given = dict(msgspec.json.decode(scores.verbatim, type=dict[str, Raw])) if scores.verbatim else {}
+    given: dict[str, Raw] = _object(scores.verbatim) if scores.verbatim is not None else {}
     for name in given:
         scores.raw(name)
-    if old is not None and bytes(old) != b"null":
+    if old is not None and old != NULL:
         given[OLD_SCORER] = old
     checks: list[Check] = []
     rewards: list[float | None] = []
     why: str | None = None
     for name, score in given.items():
-        fields = Fields(score, scores.where, f"scores.{name}") if bytes(score).startswith(b"{") else None
+        held = shallow(score)
+        fields = Fields(held, scores.where, f"scores.{name}") if isinstance(held, dict) else None
         value = msgspec.json.decode(score if fields is None else fields.raw("value") or b"null")
         verdict, reward = _judged(value, name, name in accuracies)
         checks.append(verdicts.quoted(name, verdict, score))

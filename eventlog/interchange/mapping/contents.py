@@ -5,18 +5,16 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from eventlog.interchange.mapping.messages import json_text
+from eventlog.interchange.mapping.messages import json_text, shallow
 
 MAX_GOAL = 65_536
 """Bytes of a first request that may stand in an event twice."""
 
 
-_string = msgspec.json.Decoder(str).decode
-
-
 def text_of(content: Raw) -> str | None:
     """The text that a content is; None if it is no text."""
-    return _string(content) if bytes(content).startswith(b'"') else None
+    text = shallow(content)
+    return text if isinstance(text, str) else None
 
 
 def joined_text(content: Raw) -> str | None:

@@ -25,6 +25,8 @@ _INDEX = re.compile(r"\[\d+\]")
 _encode = msgspec.json.encode
 _OBJECT = dict[str, Raw]
 _OBJECTS = list[dict[str, Raw]]
+_NULLS = (Raw(b"null"), b"null")
+_FUNCTION = Raw(b'"function"')
 _whole = msgspec.json.Decoder().decode
 _shallow = msgspec.json.Decoder(str | dict[str, Raw] | list[Raw] | None).decode
 
@@ -46,13 +48,14 @@ class Fields:
         self._index = index
         self._inner: dict[str, Fields] = {}
         self._left: dict[str, Raw]
-        self.verbatim: bytes | None = None
+        self.verbatim: bytes | Raw | None = None
         if isinstance(raw, dict):
             self._left = raw
+        elif raw not in _NULLS:
+            self.verbatim = raw
+            self._left = self._decode(raw, _OBJECT, "") or {}
         else:
-            text = bytes(raw)
-            self.verbatim = None if text == b"null" else text
-            self._left = self._decode(text, _OBJECT, "") or {}
+            self._left = {}
 
     @property
     def path(self) -> str:
@@ -85,10 +88,9 @@ class Fields:
         """Put a field back that was taken."""
         self._left[name] = raw
 
-    def opening(self, name: str) -> bytes:
-        """The first byte of a field's JSON; none if it is absent."""
-        raw = self._left.get(name)
-        return b"" if raw is None else bytes(raw)[:1]
+    def get(self, name: str) -> Raw | None:
+        """A field's JSON, left where it is; None if it is absent."""
+        return self._left.get(name)
 
     def raw(self, name: str) -> Raw | None:
         """A field's JSON; None if it is absent."""
@@ -143,7 +145,7 @@ class Fields:
 
     def _decode(self, raw: bytes | Raw, kind: Any, name: str) -> Any:
         try:
-            return _decoder(kind)(raw)
+            return decoder(kind)(raw)
         except (ValueError, RecursionError) as error:
             reason = str(error)
             raise self.fault(f"{name}: {reason[:1].lower()}{reason[1:]}" if name else reason) from None
@@ -186,7 +188,7 @@ def tool_call(call: Fields) -> ToolCall:
     arguments = function.raw("arguments")
     call_id = call.take("id", str)
     kind = call.raw("type")
-    if kind is not None and bytes(kind) != b'"function"':
+    if kind is not None and kind != _FUNCTION:
         raise call.fault(f"type {bytes(kind)[:40].decode()} is no tool call that can be read")
     args, text = arguments_of(arguments)
     return ToolCall(tool=name, args=args, call_id=call_id, args_text=text)
@@ -229,7 +231,8 @@ def _reason(path: str) -> str:
 
 
 @cache
-def _decoder(kind: Any) -> Callable[[bytes | Raw], Any]:
+def decoder(kind: Any) -> Callable[[bytes | Raw], Any]:
+    """What reads JSON that is of this type, or null."""
     return msgspec.json.Decoder(kind | None).decode
 
 

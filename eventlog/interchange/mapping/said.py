@@ -100,16 +100,17 @@ def message(fields: dict[str, Raw], role: Role) -> list[Said]:
         call_id = _pop(left, "tool_call_id") or _pop(left, "id")
     elif speaker == "assistant":
         finish = _pop(left, "finish_reason")
-    thought = parts.thought
+    thought = parts.thought or None
     for key in _THOUGHTS:
-        thought = thought or _pop(left, key) or None
+        if key in left and not thought:
+            thought = _pop(left, key) or None
     if "type" in left and left["type"] == _MESSAGE:
         del left["type"]
     made = [Said("tool", answer, call_id=answered) for answered, answer in parts.answers]
     if made and not parts.rest and not calls and parts.text is None:
         return made
-    extra = {key: value for key, value in left.items() if value not in _EMPTY}
-    unmapped = [f"message {key}: kept in extra" for key in extra]
+    extra = {key: value for key, value in left.items() if value not in _EMPTY} if left else {}
+    unmapped = [f"message {key}: kept in extra" for key in extra] if extra else []
     if speaker == "assistant" and parts.rest:
         extra["parts"] = Raw(_encode(parts.rest))
         unmapped += [f"message part {kind}: kept in extra" for kind in parts.kinds]

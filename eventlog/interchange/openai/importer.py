@@ -41,7 +41,7 @@ from eventlog.interchange.mapping import images
 from eventlog.interchange.mapping.contents import exact_value, goal_of, joined_text, text_of
 from eventlog.interchange.mapping.extras import extended
 from eventlog.interchange.mapping.lenient import content_of, objects, soft
-from eventlog.interchange.mapping.messages import Calls, Fields, arguments_of
+from eventlog.interchange.mapping.messages import Calls, Fields, arguments_of, shallow
 from eventlog.interchange.records import Layout, find_layout, records
 from eventlog.interchange.sources import HEAD
 from eventlog.interchange.swe.message_lists import begins_one, message_lists
@@ -135,7 +135,7 @@ class _Chat:
         return self.draft
 
     def _read(self, root: Fields) -> None:
-        if root.opening("messages") in (b"", b"n"):
+        if root.get("messages") in (None, _NULL):
             raise root.fault("messages is missing: this is no chat")
         messages = list(root.each("messages"))
         if not messages:
@@ -182,7 +182,7 @@ class _Chat:
         thought = soft(message, "reasoning_content", str)
         calls = [_call(call) for call in objects(message, "tool_calls")]
         old = None
-        if message.opening("function_call") == b"{":
+        if isinstance(shallow(message.get("function_call") or _NULL), dict):
             function = Fields(message.raw("function_call") or _NONE, message.where, message.path)
             calls.append(_function(function, None))
             rest = self._rest(function)
