@@ -84,18 +84,24 @@ def lines(reader: Reader, limit: int = MAX_RECORD) -> Iterator[Piece]:
         size += len(head)
         parts = [*parts, head] if size <= limit else []
         for following in others:
-            yield from _line(start, None if size > limit else b"".join(parts), number)
+            piece = _line(start, None if size > limit else b"".join(parts), number)
+            if piece is not None:
+                yield piece
             start += size + 1
             number += 1
             parts, size = [following], len(following)
-    yield from _line(start, None if size > limit else b"".join(parts), number)
+    piece = _line(start, None if size > limit else b"".join(parts), number)
+    if piece is not None:
+        yield piece
 
 
-def _line(start: int, data: bytes | None, number: int) -> Iterator[Piece]:
+def _line(start: int, data: bytes | None, number: int) -> Piece | None:
+    """A line without the white space around it; None if it is blank."""
     if data is None:
-        yield Piece(start, None, line=number)
-    elif text := data.strip():
-        yield Piece(start + len(data) - len(data.lstrip()), text, line=number)
+        return Piece(start, None, line=number)
+    text = data.strip()
+    begun = start if text is data else start + len(data) - len(data.lstrip())
+    return Piece(begun, text, line=number) if text else None
 
 
 def array(reader: Reader, limit: int = MAX_RECORD) -> Iterator[Piece]:

@@ -18,6 +18,7 @@ from core.vocabulary.base import UNSET, MaybeRaw
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
 from eventlog.interchange.gather import Gather, Group
 from eventlog.interchange.langfuse.trace import episode
+from eventlog.interchange.mapping.messages import shallow
 from eventlog.interchange.mapping.texts import check_texts
 from eventlog.interchange.records import explain, find_layout, pieces
 from eventlog.interchange.split import MAX_RECORD, Piece
@@ -25,7 +26,6 @@ from eventlog.interchange.split import MAX_RECORD, Piece
 Kind = Literal["trace", "observation", "score"]
 
 _encode = msgspec.json.encode
-_text = msgspec.json.Decoder(str).decode
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _TYPES = frozenset(
     {
@@ -102,7 +102,8 @@ class Langfuse(Importer):
             end = 0
             for where, piece in pieces(source, reader, find_layout(source, reader)):
                 end = piece.offset + len(piece.data or b"")
-                for why in _gather(gather, where, piece):
+                why = _gather(gather, where, piece)
+                if why is not None:
                     yield Rejected(where, why, end)
                 if piece.cut and piece.data is not None:
                     yield Rejected(source.name, f"cut short: it ends at byte {end} without the closing ]", end)
@@ -113,51 +114,44 @@ class Langfuse(Importer):
         yield episode(record.data, record.where, context.keep)
 
 
-def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
-    """Put the rows of a piece where they belong; yields why one is none."""
+def _gather(gather: Gather, where: str, piece: Piece) -> str | None:
+    """Put the rows of a piece where they belong; or why it has none."""
     if piece.data is None:
-        yield f"larger than {MAX_RECORD >> 20} MB (at byte {piece.offset})"
-        return
+        return f"larger than {MAX_RECORD >> 20} MB (at byte {piece.offset})"
     try:
         check_texts(piece.data)
-        found = list(_rows(_fields(piece.data)))
+        found = _rows(_fields(piece.data))
     except msgspec.ValidationError:
-        yield f"not an object (at byte {piece.offset})"
-        return
+        return f"not an object (at byte {piece.offset})"
     except BadRecord as error:
-        yield error.what
-        return
+        return error.what
     except (ValueError, RecursionError) as error:
-        yield explain(piece, error)
-        return
+        return explain(piece, error)
     for row in found:
         gather.add(row.trace.encode(), where, _MARKS[row.kind] + row.data)
+    return None
 
 
-def _rows(fields: dict[str, Raw]) -> Iterator[Row]:
+def _rows(fields: dict[str, Raw]) -> list[Row]:
     """The rows in an object: itself, those of a page, or a trace's own observations and scores."""
     page = fields.get("data")
-    if page is not None and "meta" in fields and bytes(page).startswith(b"["):
-        for row in msgspec.json.decode(page, type=list[dict[str, Raw]]):
-            yield from _rows(row)
-        return
-    kind = _kind(fields, _shallow(fields["type"]) if "type" in fields else None)
+    if page is not None and "meta" in fields and isinstance(shallow(page), list):
+        return [row for each in msgspec.json.decode(page, type=list[dict[str, Raw]]) for row in _rows(each)]
+    kind = _kind(fields, _text(fields["type"]) if "type" in fields else None)
     if kind is None:
         keys = ", ".join(list(fields)[:6])
         raise BadRecord(f"no observation, trace or score of Langfuse: it has {keys[:80] or 'no fields'}")
-    if kind != "trace":
-        yield Row(kind, _trace_of(fields, kind), _encode(fields))
-        return
     trace = _trace_of(fields, kind)
+    if kind != "trace":
+        return [Row(kind, trace, _encode(fields))]
+    rows: list[Row] = []
     within: tuple[tuple[str, Kind], ...] = (("observations", "observation"), ("scores", "score"))
     for name, inner in within:
-        items = fields.get(name, Raw(b"null"))
-        listed = msgspec.json.decode(items, type=list[Raw]) if bytes(items).startswith(b"[") else []
-        if all(bytes(item).startswith(b"{") for item in listed) and bytes(items).startswith(b"["):
+        listed = shallow(fields[name]) if name in fields else None
+        if isinstance(listed, list) and all(isinstance(shallow(item), dict) for item in listed):
             del fields[name]
-            for item in listed:
-                yield Row(inner, trace, bytes(item))
-    yield Row("trace", trace, _encode(fields))
+            rows += [Row(inner, trace, bytes(item)) for item in listed]
+    return [*rows, Row("trace", trace, _encode(fields))]
 
 
 def _kind(row: Mapping[str, Any], type_: object) -> Kind | None:
@@ -175,18 +169,19 @@ def _kind(row: Mapping[str, Any], type_: object) -> Kind | None:
 
 def _trace_of(fields: dict[str, Raw], kind: Kind) -> str:
     """The trace that a row belongs to; an observation without one is alone."""
-    names = ("id",) if kind == "trace" else ("traceId", "trace_id")
-    found = next((_shallow(fields[name]) for name in names if name in fields), None)
-    if isinstance(found, str) and found:
-        return found
+    given = fields["id"] if kind == "trace" else fields["traceId" if "traceId" in fields else "trace_id"]
+    trace = shallow(given)
+    if isinstance(trace, str) and trace:
+        return trace
     if kind == "observation":
-        return f"observation {_shallow(fields['id'])}"
+        return f"observation {_text(fields['id'])}"
     raise BadRecord(f"a {kind} of no trace: its trace id is empty")
 
 
-def _shallow(raw: Raw) -> Any:
+def _text(raw: Raw) -> str:
     """A text as itself; anything else only as being there."""
-    return _text(raw) if bytes(raw).startswith(b'"') else ...
+    text = shallow(raw)
+    return text if isinstance(text, str) else str(...)
 
 
 def _record(group: Group, end: int) -> Record | Rejected:
@@ -209,4 +204,4 @@ def _record(group: Group, end: int) -> Record | Rejected:
 def _order(data: bytes) -> tuple[str, str]:
     begun = _begun(data)
     start = begun.started if begun.start is UNSET else begun.start
-    return str("" if start is UNSET else _shallow(start)).replace("T", " "), str(_shallow(begun.id))
+    return _text(start).replace("T", " ") if isinstance(start, Raw) else "", _text(begun.id)
