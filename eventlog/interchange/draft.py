@@ -38,6 +38,10 @@ class EpisodeDraft:
         assert isinstance(started, EpisodeStarted)
         return started
 
+    def start(self, started: EpisodeStarted) -> None:
+        """Put another start in the place of the one there is, which happened when that did."""
+        self.events[0] = EventDraft(started, *self.events[0][1:])
+
     def add(
         self,
         payload: Payload,

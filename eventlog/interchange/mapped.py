@@ -130,7 +130,7 @@ def _packed(
     kept = BlobRef(digested.address, len(record.data), "application/json")
     origin = Origin(importer.name, importer.mapping, identity.generation, job.import_id, record.where, kept)
     split = job.split if draft.started.split == "train" else draft.started.split
-    draft.events[0] = draft.events[0]._replace(payload=replace(draft.started, origin=origin, split=split))
+    draft.start(replace(draft.started, origin=origin, split=split))
     packer, event_id = Packer(), identity.event
     expected: int | None = 0
     for seq, (payload, occurred_at, actor, conversation) in enumerate(draft.events, 1):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from core import times
 from core.errors import BadEvent
@@ -32,7 +33,7 @@ from core.vocabulary.contract import (
     ToolResult,
 )
 from core.vocabulary.episode import EpisodeEnded, EpisodeStarted, NoteAdded, Role, ToolSpec
-from eventlog.interchange.draft import EpisodeDraft
+from eventlog.interchange.draft import EpisodeDraft, EventDraft
 from eventlog.interchange.inspect.fields import (
     Attachments,
     goal_of,
@@ -308,7 +309,7 @@ class _Sample:
         for said in message(fields, speaker):
             extra = extended(said.extra, function=tool) if said.role == "tool" and not said.call_id else said.extra
             plain = named is None and feedback is None and extra is said.extra
-            made.append(said if plain else said._replace(id=named, feedback=feedback, extra=extra))
+            made.append(said if plain else replace(said, id=named, feedback=feedback, extra=extra))
         return made
 
     def _finish(self, header: bytes | None) -> None:
@@ -349,7 +350,7 @@ class _Sample:
             tools=self.tools or None,
             extra=extended(log=kept, **about),
         )
-        self.draft.events[0] = self.draft.events[0]._replace(payload=started, occurred_at=started_at)
+        self.draft.events[0] = EventDraft(started, started_at)
 
     def _attempt(self) -> int:
         """Which try this is: errors that were retried are tries before it."""

@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from core.errors import BadRecord
 from core.vocabulary import BlobRef
 from core.vocabulary.base import UNSET, Verdict
 from core.vocabulary.contract import AgentError, Check, ExecError, Feedback, Finished, ToolCall, ToolResult
 from core.vocabulary.episode import EpisodeEnded, EpisodeStarted, ToolSpec
-from eventlog.interchange.draft import EpisodeDraft
+from eventlog.interchange.draft import EpisodeDraft, EventDraft
 from eventlog.interchange.langfuse.rows import ANY, EMPTY, TEXT, VALUE, Row, cost_of, time_of, unquoted, usage_of
 from eventlog.interchange.mapping import images, verdicts
 from eventlog.interchange.mapping.extras import extended
@@ -137,8 +138,7 @@ class _Trace:
             tools=self.tools,
             extra=extra,
         )
-        first = self.draft.events[0]
-        self.draft.events[0] = first._replace(payload=started, occurred_at=started_at, conversation=self.session)
+        self.draft.events[0] = EventDraft(started, started_at, conversation=self.session)
 
     def _about(self) -> tuple[Raw | None, Raw | None]:
         """The trace's own input, and what its row, or else its first observation, says of it besides."""
@@ -313,7 +313,7 @@ class _Trace:
     def _rest(self, each: _Observation) -> Raw | None:
         """What an observation held besides, with its id and name."""
         row = each.row
-        row.drop("id", "updatedAt", "createdAt", "latency", "traceId", "toolCallNames", *_ENRICHED)
+        row.drop(*_KNOWN)
         for name, value in self.shared.items():
             if row.peek(name, TEXT) == value:
                 row.drop(name)
@@ -330,6 +330,7 @@ class _Trace:
 
 _OF_TRACE = ("sessionId", "environment", "release", "version")
 _ENRICHED = ("projectId", "traceName", "userId", "tags", "public", "bookmarked")
+_KNOWN = ("id", "updatedAt", "createdAt", "latency", "traceId", "toolCallNames", *_ENRICHED)
 
 
 def _tool_of(each: _Observation) -> ToolCall:
@@ -352,7 +353,7 @@ def _with_calls(said: Said, listed: Raw | None) -> Said:
         return said
     found = [fields for item in items if isinstance(fields := shallow(unquoted(item)), dict)]
     calls = [made for fields in found if (made := call_of(fields)) is not None]
-    return said._replace(calls=tuple(calls))
+    return replace(said, calls=tuple(calls))
 
 
 def _beside(given: Raw | None) -> dict[str, Raw]:

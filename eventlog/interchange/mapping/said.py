@@ -88,9 +88,11 @@ def message(fields: dict[str, Raw], role: Role) -> list[Said]:
     """One message; several where it holds the answers of several tools. `role` if it names none."""
     left = dict(fields)
     named = _pop(left, "role") or ""
-    speaker = _ROLES.get(named.lower(), role)
-    if named and named.lower() not in _ROLES:
-        left["role"] = fields["role"]
+    speaker = _ROLES.get(named.lower())
+    if speaker is None:
+        speaker = role
+        if named:
+            left["role"] = fields["role"]
     content = left.pop("parts", None) or left.pop("content", None) or NULL
     parts = _Parts(content)
     calls = (*parts.calls, *_calls(left)) if "tool_calls" in left else tuple(parts.calls)

@@ -30,7 +30,7 @@ _ACTORS: dict[Role, str] = {"user": "user", "tool": "executor", "assistant": "pl
 NULL = Raw(b"null")
 
 
-class Said(NamedTuple):
+class Said(msgspec.Struct, frozen=True):
     """A message of a prompt, or a model's answer. `key` tells whether two messages are the same one;
     `text` is what a model turn said, `call_id` the call that a tool message answers."""
 

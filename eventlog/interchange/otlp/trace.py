@@ -22,7 +22,7 @@ from core.vocabulary.contract import (
     ToolCall,
 )
 from core.vocabulary.episode import EpisodeEnded, EpisodeStarted, ToolSpec
-from eventlog.interchange.draft import EpisodeDraft
+from eventlog.interchange.draft import EpisodeDraft, EventDraft
 from eventlog.interchange.mapping import verdicts
 from eventlog.interchange.mapping.extras import extended
 from eventlog.interchange.mapping.points import Point, play
@@ -126,8 +126,7 @@ class _Episode:
             tools=self.tools,
             extra=self._extra(),
         )
-        first = self.draft.events[0]
-        self.draft.events[0] = first._replace(payload=started, occurred_at=begun, conversation=self.conversation_id)
+        self.draft.events[0] = EventDraft(started, begun, conversation=self.conversation_id)
 
     def _points(self) -> Iterator[Point]:
         turns: dict[str, list[int]] = {}

@@ -75,8 +75,7 @@ def charge(draft: EpisodeDraft, dimension: Budget, amount: float) -> None:
 
 def begin_with(draft: EpisodeDraft, **fields: Raw | None) -> None:
     """Put something into the `extra` of the episode's start."""
-    started = replace(draft.started, extra=extended(draft.started.extra, **fields))
-    draft.events[0] = draft.events[0]._replace(payload=started)
+    draft.start(replace(draft.started, extra=extended(draft.started.extra, **fields)))
 
 
 def at(value: Any, *path: str) -> Any:
