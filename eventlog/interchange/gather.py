@@ -9,8 +9,10 @@ holds; between two of the same rank the key stays alone.
 import sqlite3
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from core.errors import DiskFull, Unavailable
 
@@ -44,14 +46,19 @@ ON CONFLICT (key) DO UPDATE SET
     name = CASE WHEN name IS NULL OR excluded.rank < rank THEN excluded.name ELSE name END,
     rank = CASE WHEN excluded.name IS NULL THEN rank ELSE min(rank, excluded.rank) END
 """
-_INDEXES = """
+_ORDER = """
 UPDATE grouped SET name = NULL WHERE alone;
-CREATE INDEX piece_key ON piece (key);
-CREATE INDEX grouped_name ON grouped (name);
+CREATE INDEX grouped_name ON grouped (name) WHERE name IS NOT NULL;
+UPDATE grouped SET first = (SELECT min(other.first) FROM grouped AS other WHERE other.name = grouped.name)
+WHERE name IS NOT NULL;
+CREATE TABLE ordered (place INTEGER PRIMARY KEY, first INTEGER NOT NULL, name TEXT, id INTEGER NOT NULL);
+INSERT INTO ordered (first, name, id)
+SELECT grouped.first, grouped.name, piece.id FROM piece JOIN grouped USING (key) ORDER BY 1, 3
 """
-_GROUPS = "SELECT min(first) AS first, CASE WHEN name IS NULL THEN key END AS key, name FROM grouped GROUP BY 2, 3"
-_KEYED = "FROM piece WHERE key = ? ORDER BY id"
-_NAMED = "FROM piece WHERE key IN (SELECT key FROM grouped WHERE name = ?) ORDER BY id"
+_PIECES = """
+SELECT ordered.first, ordered.name, piece.key, piece.place, piece.data, piece.shared
+FROM ordered CROSS JOIN piece ON piece.id = ordered.id ORDER BY ordered.place
+"""
 
 
 class Piece(NamedTuple):
@@ -97,11 +104,9 @@ class Gather:
     def groups(self, limit: int) -> Iterator[Group]:
         """The groups, in order of their first piece; those of more than `limit` bytes without pieces."""
         self._write()
-        self._run(_INDEXES)
-        groups = self._database.execute(f"SELECT key, name FROM ({_GROUPS}) ORDER BY first")
-        for key, name in groups:
-            where, of = (_KEYED, (key,)) if name is None else (_NAMED, (name,))
-            yield Group(key, name, *self._pieces(where, of, limit))
+        self._run(_ORDER)
+        for _, rows in groupby(self._database.execute(_PIECES), key=itemgetter(0)):
+            yield self._group(rows, limit)
 
     def close(self) -> None:
         """Forget everything."""
@@ -113,19 +118,19 @@ class Gather:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _pieces(self, where: str, of: tuple[bytes | str], limit: int) -> tuple[str, list[Piece] | None]:
-        """The place of a group's first piece, and its pieces; None if they are larger than the limit."""
+    def _group(self, rows: Iterator[tuple[Any, ...]], limit: int) -> Group:
+        """The group of these pieces, without them if they are larger than the limit."""
         texts: dict[int | None, bytes] = {None: b""}
         pieces: list[Piece] = []
         size = 0
-        for place, data, shared in self._database.execute(f"SELECT place, data, shared {where}", of):
+        for _, name, key, place, data, shared in rows:
             if shared not in texts:
                 texts[shared] = self._text(shared)
             pieces.append(Piece(place, data, texts[shared]))
             size += len(data)
             if size > limit:
-                return pieces[0].place, None
-        return pieces[0].place, pieces
+                return Group(key if name is None else None, name, pieces[0].place, None)
+        return Group(key if name is None else None, name, pieces[0].place, pieces)
 
     def _text(self, id_: int) -> bytes:
         (data,) = self._database.execute("SELECT data FROM shared WHERE id = ?", (id_,)).fetchone()
