@@ -327,7 +327,7 @@ def _chunks(items: Iterator[Record | Rejected], values: bool) -> Iterator[list[_
     try:
         for item in items:
             if isinstance(item, Record):
-                chunk.append(Digested.of(item if values else item._replace(value={})))
+                chunk.append(Digested.of(item if values or not item.value else item._replace(value={})))
                 size += len(item.data)
             else:
                 chunk.append(item)

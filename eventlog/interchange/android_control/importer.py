@@ -23,6 +23,8 @@ ABSENT = "screenshot_absent"
 """The flag of a screen whose picture is not here."""
 
 _DAY = 86_400
+_NAME = int | str
+_PAIR = tuple[float, float]
 
 Direction = Literal["up", "down", "left", "right"]
 
@@ -57,7 +59,7 @@ class _Episode:
     def __init__(self, episode: Fields, context: Context, screens: Screens) -> None:
         self.keep = context.keep
         self.screens = screens
-        name = episode.take("episode_id", int | str)
+        name = episode.take("episode_id", _NAME)
         task = None if name is None else f"android-control/{name}"
         goal = episode.take("goal", str)
         if goal is None:
@@ -134,7 +136,7 @@ def _needed(fields: Fields, kind: Any, *names: str) -> Any:
 
 
 def _point(fields: Fields, name: str = "coordinate") -> Point | None:
-    at = fields.take(name, tuple[float, float])
+    at = fields.take(name, _PAIR)
     if at is None and name == "coordinate" and fields.peek("x", float) is not None:
         at = fields.take("x", float), _needed(fields, float, "y")
     return None if at is None else Point(*at)

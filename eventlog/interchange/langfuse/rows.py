@@ -46,22 +46,12 @@ class Row:
     def peek(self, name: str, read: Callable[[Raw], T]) -> T | None:
         """A field's value; None if it is absent, null or, as exports write it, an empty text."""
         value = self._left.get(name)
-        if value is None:
-            return None
-        try:
-            return read(value)
-        except ValueError as error:
-            reason = str(error)
-            what = f"{self.path}: {self._written(name)}: {reason[:1].lower()}{reason[1:]}"
-            raise BadRecord(what, where=self.where) from None
+        return None if value is None else self._read(name, value, read)
 
     def take(self, name: str, read: Callable[[Raw], T]) -> T | None:
         """A field's value, taken out."""
-        if name not in self._left:
-            return None
-        value = self.peek(name, read)
-        del self._left[name]
-        return value
+        value = self._left.pop(name, None)
+        return None if value is None else self._read(name, value, read)
 
     def json(self, name: str) -> Raw | None:
         """A field's JSON, also where it was exported as a text; None if it is absent or empty."""
@@ -81,6 +71,14 @@ class Row:
     def rest(self) -> dict[str, Raw]:
         """What was not taken, without what is empty."""
         return {self._written(name): value for name, value in self._left.items() if value not in EMPTY}
+
+    def _read(self, name: str, value: Raw, read: Callable[[Raw], T]) -> T:
+        try:
+            return read(value)
+        except ValueError as error:
+            reason = str(error)
+            what = f"{self.path}: {self._written(name)}: {reason[:1].lower()}{reason[1:]}"
+            raise BadRecord(what, where=self.where) from None
 
     def _written(self, name: str) -> str:
         """A field's name, as the row has it."""

@@ -104,7 +104,8 @@ class Conversation:
         self._count(said.key)
         if said.unmapped:
             self.draft.left(said.unmapped)
-        turn = ModelResponded(self.step, content=said.text, thought=said.thought, **({"extra": said.extra} | fields))
+        fields.setdefault("extra", said.extra)
+        turn = ModelResponded(self.step, content=said.text, thought=said.thought, **fields)
         self.draft.add(turn, occurred_at=at, actor="planner", conversation=conversation)
         for call in said.calls:
             self.submit(call, at, conversation=conversation)
