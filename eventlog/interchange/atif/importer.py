@@ -180,7 +180,7 @@ class _Trajectory:
         for event in plain:
             event, lost = atif_images.dressed(event, self.context)
             dressed.append(event)
-            self.draft.unmapped.update(lost)
+            self.draft.left(lost)
         if self.carried is not None:
             dressed, lost = restored(plain, dressed, self.carried, self.context)
             self.draft.unmapped.update(lost)

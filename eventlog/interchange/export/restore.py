@@ -136,7 +136,7 @@ class _Restoring:
             made = self._made(plain.type, plain.schema, _patched(fields, entry), first=slot.plain == 0)
         else:
             made = _compact(dressed).payload
-        return dressed if made is None else self._enveloped(dressed._replace(payload=made), entry)
+        return dressed if made is None else self._enveloped(EventDraft(made, *dressed[1:]), entry)
 
     def _enveloped(self, draft: EventDraft, entry: Entry) -> EventDraft:
         if isinstance(entry.occurred_at, str):
