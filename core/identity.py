@@ -32,7 +32,7 @@ def uuid8(*parts: bytes) -> bytes:
 
 def uuid8_series(*parts: bytes) -> Callable[[bytes], bytes]:
     """`uuid8(*parts, last)` as a function of `last`, for many ids that differ only there."""
-    prefix = sha256(b"".join([len(part).to_bytes(8, "big") + part for part in parts]))
+    prefix = sha256(_told(parts))
 
     def last(part: bytes) -> bytes:
         digest = prefix.copy()
@@ -74,8 +74,8 @@ def _version8(digest: bytes) -> bytes:
 
 
 def _hash(parts: tuple[bytes, ...]) -> bytes:
-    digest = sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return digest.digest()
+    return sha256(_told(parts)).digest()
+
+
+def _told(parts: tuple[bytes, ...]) -> bytes:
+    return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
