@@ -168,7 +168,7 @@ class _Restoring:
             self.lost.append(f"extra.trajlog: a {type_} that cannot be read")
             return None
         unknown = fields.keys() - made.__struct_encode_fields__ if schema == made.schema_number else ()
-        self.lost += [f"extra.trajlog: {type_}.{name} of a newer version" for name in unknown]
+        self.lost += [f"extra.trajlog: {type_}.{name} of a newer version" for name in sorted(unknown)]
         return made
 
     def _here(self, raw: Raw) -> Raw:
