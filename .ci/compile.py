@@ -43,8 +43,6 @@ def compiled(root: Path) -> Path:
             command.ensure_finalized()
             command.run()
             built = Path(command.get_ext_fullpath("eventlog.native"))
-            for old in root.glob("eventlog/native.*.so"):
-                old.unlink()
             return Path(shutil.move(built, root / "eventlog" / built.name))
         finally:
             os.chdir(before)
