@@ -23,8 +23,8 @@ def no_collector() -> Iterator[None]:
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """For what runs long, and takes much in and soon lets go of it: looking took a tenth of an import's time, and a
-    twentieth of a persister's."""
+    """For an import, which takes much in and soon lets go of it: looking took a tenth of its time. Not for what fetches
+    from Kafka: its client leaves cycles with whole buffers in them."""
     before = gc.get_threshold()
     gc.set_threshold(YOUNG, *before[1:])
     try:

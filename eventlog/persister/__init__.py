@@ -28,10 +28,8 @@ def run(
     say: Callable[[str], None] | None = None,
 ) -> None:
     """One worker on this thread, until `stop` is set: see `worker.Worker`."""
-    from eventlog.collector import seldom_collected
     from eventlog.persister.allocator import large_blocks_apart
     from eventlog.persister.worker import Worker
 
     large_blocks_apart()
-    with seldom_collected():
-        Worker(ledger_url, client, stop=stop, seal=seal, metrics=metrics, say=say).run()
+    Worker(ledger_url, client, stop=stop, seal=seal, metrics=metrics, say=say).run()
