@@ -7,6 +7,7 @@ what Kafka lost. `workers` runs several processes, `allocator` keeps their memor
 `progress` say how it goes.
 """
 
+import gc
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -32,4 +33,5 @@ def run(
     from eventlog.persister.worker import Worker
 
     large_blocks_apart()
+    gc.freeze()  # sessions collect often, and what is here now stays
     Worker(ledger_url, client, stop=stop, seal=seal, metrics=metrics, say=say).run()

@@ -5,6 +5,7 @@ committed, if it is still ours to commit. The next batch is fetched and packed w
 takes the last. What is in memory is in Kafka still, and may be dropped at any moment.
 """
 
+import gc
 import threading
 import time
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from eventlog.kafka.client import Client, OutOfRange
 from eventlog.persister import doubts
 from eventlog.persister.batch import Part
 from eventlog.persister.decode import Fault
-from eventlog.persister.intake import Intake
+from eventlog.persister.intake import MIN_EVENTS, Intake
 from eventlog.persister.metrics import Snapshot
 from eventlog.persister.ownership import OtherTopic, Ownership
 from eventlog.persister.sealing import Sealing
@@ -253,6 +254,8 @@ class Session:
             else:
                 self._careful = done.duplicates > 0
                 self._metrics.committed(done.events, done.duplicates, done.quarantined, time.monotonic() - began)
+                if done.events >= MIN_EVENTS:
+                    gc.collect()  # kafka-python leaves cycles with whole buffers in them
                 return
 
     def _still_ours(self, parts: Sequence[Part]) -> list[Part]:
