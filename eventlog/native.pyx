@@ -31,7 +31,7 @@ cdef Py_ssize_t LONGEST = MAX_BODY_BYTES
 cdef Py_ssize_t DEEPEST = MAX_DEPTH
 cdef int REMEMBERED = 4_096
 cdef uint32_t NULL_COLUMN = 0xFFFFFFFF
-cdef object REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+cdef tuple REFUSED = (BadEvent, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 cdef struct Fields:
@@ -103,8 +103,6 @@ cdef class Shortcut:
                     if found.moment != NULL:
                         when = second_of(PyUnicode_DecodeASCII(found.moment, 19, NULL)) + found.fraction
                     body_of(body)
-                except BadEvent:
-                    break
                 except REFUSED:
                     break
                 digest = sha256(preimage(&found, thread, kind, when)).digest()
@@ -181,25 +179,29 @@ def unpack(bytes data not None, Py_ssize_t at, Py_ssize_t count, int64_t base, i
         here = varint(here, record_end, &delta)
         if here == NULL or delta < 0:
             return None
-        here = varint(here, record_end, &size)
-        if here == NULL or size > record_end - here:
+        here = sized(here, record_end, &size)
+        if here == NULL:
             return None
-        key = None
-        if size >= 0:
-            key = PyBytes_FromStringAndSize(here, size)
-            here += size
-        here = varint(here, record_end, &size)
-        if here == NULL or size > record_end - here:
+        key = None if size < 0 else PyBytes_FromStringAndSize(here, size)
+        here = sized(here + max(size, 0), record_end, &size)
+        if here == NULL:
             return None
-        value = None
-        if size >= 0:
-            value = PyBytes_FromStringAndSize(here, size)
-            here += size
+        value = None if size < 0 else PyBytes_FromStringAndSize(here, size)
+        here += max(size, 0)
         here = varint(here, record_end, &headers)
         if here == NULL or headers != 0 or here != record_end:
             return None
         found.append(Record(partition, base + delta, key, value))
     return found if here == end else None
+
+
+cdef const char* sized(const char* at, const char* end, int64_t* size) noexcept:
+    """Where so many bytes begin, whose number comes first; it is negative where there is null. NULL if they are not
+    all there."""
+    at = varint(at, end, size)
+    if at == NULL or size[0] > end - at:
+        return NULL
+    return at
 
 
 cdef const char* varint(const char* at, const char* end, int64_t* number) noexcept:
