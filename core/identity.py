@@ -5,10 +5,15 @@ their content alone: the same record imported twice has the same ids.
 """
 
 import re
-from collections.abc import Callable
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from core.errors import BadEvent
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+    Begun = _Hash
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
@@ -30,16 +35,16 @@ def uuid8(*parts: bytes) -> bytes:
     return _version8(_hash(parts))
 
 
-def uuid8_series(*parts: bytes) -> Callable[[bytes], bytes]:
-    """`uuid8(*parts, last)` as a function of `last`, for many ids that differ only there."""
-    prefix = sha256(_told(parts))
+def uuid8_begun(*parts: bytes) -> "Begun":
+    """The hash of `uuid8(*parts, last)` before `last`, for `uuid8_end`: many ids differ only there."""
+    return sha256(_told(parts))
 
-    def last(part: bytes) -> bytes:
-        digest = prefix.copy()
-        digest.update(len(part).to_bytes(8, "big") + part)
-        return _version8(digest.digest())
 
-    return last
+def uuid8_end(begun: "Begun", last: bytes) -> bytes:
+    """`uuid8(*parts, last)`."""
+    whole = begun.copy()
+    whole.update(len(last).to_bytes(8, "big") + last)
+    return _version8(whole.digest())
 
 
 def episode_id(*parts: bytes) -> str:

@@ -1,10 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, binding=True
-"""The persister's two inner loops, compiled: a batch of Kafka's into records, records into rows.
+"""Inner loops, compiled: the persister's, a batch of Kafka's into records and records into rows, and the
+import's, an episode's events into rows.
 
-Only what our own writers send is done here: the envelope in the order, the spelling and the ASCII of
-`core.codec.encode`, and nothing wrong with it. Everything else is left to `eventlog.persister.decode`
-and `eventlog.kafka.lean`, which make the same of it, more slowly; so whatever is refused, is refused
-there. Nothing depends on this module: where it was not compiled, they do it all.
+Of records only what our own writers send is taken here: the envelope in the order, the spelling and the
+ASCII of `core.codec.encode`, and nothing wrong with it. Everything else is left to
+`eventlog.persister.decode`, `eventlog.kafka.lean` and `eventlog.pack`, which make the same of it, more
+slowly; so whatever is refused, is refused there. Nothing depends on this module: where it was not
+compiled, they do it all.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -19,14 +21,14 @@ import msgspec
 
 from core.digest import EVENT_LABEL
 from core.errors import BadEvent
-from core.event import MAX_BODY_BYTES, MAX_DEPTH, body_of
+from core.event import MAX_BODY_BYTES, MAX_DEPTH, MAX_TIME, MIN_TIME, body_of
 from core.times import IN_2000, second_of
 from eventlog.kafka.client import Record
-from eventlog.kafka.partitioner import partition_of
 from eventlog.pack import kind_of, thread_of
 
 cdef bytes BEGIN = EVENT_LABEL + b"\x01\0\0\0\x10"
 cdef int64_t SINCE = IN_2000
+cdef int64_t FIRST_TIME = MIN_TIME, LAST_TIME = MAX_TIME
 cdef Py_ssize_t LONGEST = MAX_BODY_BYTES
 cdef Py_ssize_t DEEPEST = MAX_DEPTH
 cdef int REMEMBERED = 4_096
@@ -61,11 +63,15 @@ cdef class Shortcut:
     """For the records of a topic of so many partitions."""
 
     cdef int partitions
+    cdef object partition_of
     cdef dict threads
     cdef dict kinds
 
     def __init__(self, int partitions):
+        from eventlog.kafka.partitioner import partition_of  # imports need no Kafka client
+
         self.partitions = partitions
+        self.partition_of = partition_of
         self.threads = {}
         self.kinds = {}
 
@@ -134,7 +140,7 @@ cdef class Shortcut:
             except BadEvent:
                 return None
             raw = stream.encode()
-            made = (stream, *shared, raw, partition_of(raw, self.partitions))
+            made = (stream, *shared, raw, self.partition_of(raw, self.partitions))
             if len(self.threads) >= REMEMBERED:
                 self.threads.clear()
             self.threads[key] = made
@@ -156,6 +162,82 @@ cdef class Shortcut:
                 self.kinds.clear()
             self.kinds[key] = made
         return made
+
+
+cdef class Episode:
+    """`eventlog.interchange.rows.Episode`, compiled."""
+
+    cdef readonly object packer
+    cdef object begun
+    cdef str stream, writer, conversation
+    cdef bytes run
+    cdef tuple thread
+    cdef list ids, streams, owners, digests, expected, starts, rows
+
+    def __init__(self, packer, str stream not None, str writer not None, bytes run not None, begun):
+        batch = packer.batch
+        self.packer, self.begun, self.stream, self.writer, self.run = packer, begun, stream, writer, run
+        self.ids, self.streams, self.owners, self.digests = batch.ids, batch.streams, batch.owners, batch.digests
+        self.expected, self.starts, self.rows = batch.expected, batch.starts, packer.rows
+
+    def add(
+        self, int64_t seq, str type_ not None, int64_t schema, occurred_at, str actor, str conversation,
+        expected_version, bytes body not None,
+    ):
+        """Pack an event; None, or what is against it."""
+        cdef Fields found
+        cdef tuple kind = None
+        cdef bytes event_id, digest, row
+        event_id = self.id_of(seq)
+        try:
+            if (
+                PyBytes_GET_SIZE(self.run) == 16
+                and seq > 0
+                and (occurred_at is None or FIRST_TIME <= occurred_at <= LAST_TIME)
+                and (expected_version is None or expected_version >= 0)
+                and is_object(PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body))
+            ):
+                if self.thread is None or conversation != self.conversation:
+                    self.thread = (None, *thread_of(self.stream, self.writer, self.run, None, conversation))
+                    self.conversation = conversation
+                body_of(body)
+                kind = kind_of(type_, schema, actor, None, None)
+        except REFUSED:
+            pass
+        if kind is None:
+            return self.packer.add(
+                event_id, self.stream, self.writer, self.run, seq, type_, schema, occurred_at, actor, None, None,
+                None, None, conversation, expected_version, body,
+            )
+        memcpy(found.event_id, PyBytes_AS_STRING(event_id), 16)
+        memcpy(found.run, PyBytes_AS_STRING(self.run), 16)
+        found.seq, found.schema, found.caused = seq, schema, False
+        found.body, found.size = PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body)
+        digest = sha256(preimage(&found, self.thread, kind, occurred_at)).digest()
+        row = row_of(&found, self.thread, kind, occurred_at, digest, crc32(body))
+        size = self.packer.size
+        self.ids.append(event_id)
+        self.streams.append(self.stream)
+        self.owners.append(None)
+        self.digests.append(digest)
+        self.expected.append(expected_version)
+        self.starts.append(size)
+        self.rows.append(row)
+        self.packer.size = size + PyBytes_GET_SIZE(row)
+        return None
+
+    cdef bytes id_of(self, int64_t seq):
+        """`core.identity.uuid8_end` of its number."""
+        cdef bytes number = b"%d" % seq, digest
+        cdef bytes told = PyBytes_FromStringAndSize(NULL, 8 + PyBytes_GET_SIZE(number))
+        cdef char raw[16]
+        put(u64(PyBytes_AS_STRING(told), PyBytes_GET_SIZE(number)), number)
+        whole = self.begun.copy()
+        whole.update(told)
+        digest = whole.digest()
+        memcpy(raw, PyBytes_AS_STRING(digest), 16)
+        raw[6], raw[8] = raw[6] & 0x0F | 0x80, raw[8] & 0x3F | 0x80
+        return PyBytes_FromStringAndSize(raw, 16)
 
 
 def unpack(bytes data not None, Py_ssize_t at, Py_ssize_t count, int64_t base, int partition):
@@ -225,7 +307,7 @@ cdef bint read(bytes value, Fields* found) noexcept:
     cdef const char* at = PyBytes_AS_STRING(value)
     cdef const char* end = at + PyBytes_GET_SIZE(value)
     cdef const char* behind
-    cdef Py_ssize_t i, brackets
+    cdef Py_ssize_t i
     at = after(at, end, b'{"event_id":"')
     if at == NULL or not uuid(at, end, found.event_id):
         return False
@@ -281,12 +363,18 @@ cdef bint read(bytes value, Fields* found) noexcept:
     if at == NULL:
         return False
     found.size = end - 1 - at
-    if not 2 <= found.size <= LONGEST or at[0] != c"{" or (end - 2)[0] != c"}" or (end - 1)[0] != c"}":
+    return (end - 1)[0] == c"}" and is_object(at, found.size)
+
+
+cdef bint is_object(const char* at, Py_ssize_t size) noexcept:
+    """Whether a payload is no longer than it may be, begins and ends as an object does, and has too few brackets to
+    be nested too deep."""
+    cdef Py_ssize_t i, brackets = 0
+    if not 2 <= size <= LONGEST or at[0] != c"{" or at[size - 1] != c"}":
         return False
-    if found.size <= 2 * DEEPEST:
+    if size <= 2 * DEEPEST:
         return True
-    brackets = 0
-    for i in range(found.size):
+    for i in range(size):
         brackets += at[i] == c"{" or at[i] == c"["
     return brackets <= DEEPEST
 

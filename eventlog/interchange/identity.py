@@ -1,8 +1,11 @@
 """What the ids of an imported episode and its events follow from: the record alone."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from core.identity import episode_id, uuid8, uuid8_series
+from core.identity import episode_id, uuid8, uuid8_begun
+
+if TYPE_CHECKING:
+    from core.identity import Begun
 
 
 class Identity:
@@ -19,6 +22,6 @@ class Identity:
         return uuid8(b"run", *self._parts)
 
     @property
-    def event(self) -> Callable[[bytes], bytes]:
-        """The id of an event, by its number as text."""
-        return uuid8_series(*self._parts)
+    def events(self) -> "Begun":
+        """What the ids of its events follow from besides their number."""
+        return uuid8_begun(*self._parts)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,11 +17,11 @@ from core.identity import uuid_text
 from core.vocabulary import BlobRef
 from core.vocabulary.base import Split
 from core.vocabulary.episode import EpisodeEnded, Origin
-from eventlog.interchange import Context, EpisodeDraft, Importer, Record
+from eventlog.interchange import Context, EpisodeDraft, Importer, Record, rows
 from eventlog.interchange.identity import Identity
 from eventlog.large import body
 from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS
-from eventlog.pack import ROW, Packed, Packer
+from eventlog.pack import Packed, Packer
 
 WRITER = "import"
 
@@ -131,21 +131,25 @@ def _packed(
     origin = Origin(importer.name, importer.mapping, identity.generation, job.import_id, record.where, kept)
     split = job.split if draft.started.split == "train" else draft.started.split
     draft.start(replace(draft.started, origin=origin, split=split))
-    packer, event_id = Packer(), identity.event
+    episode = rows.fastest()(Packer(), stream, WRITER, run, identity.events)
+    packer = episode.packer
     expected: int | None = 0
     for seq, (payload, occurred_at, actor, conversation) in enumerate(draft.events, 1):
         if isinstance(payload, EpisodeEnded) and not payload.runs:
             payload = replace(payload, runs={uuid_text(run): seq})
-        row: tuple[Any, ...] = (
-            event_id(b"%d" % seq), stream, WRITER, run, seq, type(payload).__name__, payload.schema_number,
-            occurred_at, actor, None, None, None, None, conversation, expected, body(payload, desk.keep),
-        )  # fmt: skip
-        fault = packer.add(*row)
+        type_, schema, data = type(payload).__name__, payload.schema_number, body(payload, desk.keep)
+        fault = episode.add(seq, type_, schema, occurred_at, actor, conversation, expected, data)
         if fault is not None:
             raise BadEvent(fault)
         if seq == MAX_BATCH_EVENTS or packer.size >= MAX_BATCH_BYTES // 2:
             raise BadRecord(f"an episode of {len(draft.events):,} events is more than one commit holds")
         if events is not None:
-            events.append(Event(**dict(zip(ROW, row, strict=True))))
+            events.append(
+                Event(
+                    event_id=packer.batch.ids[-1], stream=stream, writer=WRITER, run=run, seq=seq, type=type_,
+                    schema=schema, occurred_at=occurred_at, actor=actor, conversation=conversation,
+                    expected_version=expected, body=data,
+                )
+            )  # fmt: skip
         expected = None
     return packer.packed()

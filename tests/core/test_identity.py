@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import BadEvent
-from core.identity import episode_id, uuid7, uuid8, uuid_bytes, uuid_text
+from core.identity import episode_id, uuid7, uuid8, uuid8_begun, uuid8_end, uuid_bytes, uuid_text
 
 
 def test_live_ids_are_version_7_unique_and_ascending() -> None:
@@ -22,6 +22,12 @@ def test_imported_ids_are_version_8_and_follow_from_their_parts(a: list[bytes], 
     assert uuid.UUID(bytes=uuid8(*a)).variant == uuid.RFC_4122
     assert (uuid8(*a) == uuid8(*b)) == (a == b)
     assert (episode_id(*a) == episode_id(*b)) == (a == b)
+
+
+@given(st.lists(st.binary()), st.binary(), st.binary())
+def test_ids_that_differ_in_their_last_part_begin_alike(parts: list[bytes], a: bytes, b: bytes) -> None:
+    begun = uuid8_begun(*parts)
+    assert [uuid8_end(begun, last) for last in (a, b)] == [uuid8(*parts, last) for last in (a, b)]
 
 
 @given(st.binary(min_size=16, max_size=16))
