@@ -33,7 +33,10 @@ CREATE TABLE shared (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE grouped (
     key BLOB PRIMARY KEY, first INTEGER NOT NULL, name TEXT, rank INTEGER NOT NULL, alone INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
-CREATE TABLE piece (id INTEGER PRIMARY KEY, key BLOB NOT NULL, place TEXT NOT NULL, shared INTEGER, data BLOB NOT NULL);
+CREATE TABLE piece (
+    id INTEGER PRIMARY KEY, key BLOB NOT NULL, place TEXT NOT NULL, shared INTEGER, at TEXT NOT NULL,
+    name TEXT NOT NULL, data BLOB NOT NULL
+);
 """
 _JOIN = """
 INSERT INTO grouped (key, first, name, rank) VALUES (?1, ?2, ?3, ?4)
@@ -56,17 +59,19 @@ INSERT INTO ordered (first, name, id)
 SELECT grouped.first, grouped.name, piece.id FROM piece JOIN grouped USING (key) ORDER BY 1, 3
 """
 _PIECES = """
-SELECT ordered.first, ordered.name, piece.key, piece.place, piece.data, piece.shared
+SELECT ordered.first, ordered.name, piece.key, piece.place, piece.data, piece.shared, piece.at, piece.name
 FROM ordered CROSS JOIN piece ON piece.id = ordered.id ORDER BY ordered.place
 """
 
 
-class Piece(NamedTuple):
-    """One piece: its bytes, where it lay, and the bytes that it shares with others."""
+class Part(NamedTuple):
+    """One piece: where it lay, its bytes, the bytes that it shares with others, when it began and its name."""
 
     place: str
     data: bytes
-    shared: bytes
+    shared: bytes = b""
+    at: str = ""
+    name: str = ""
 
 
 class Group(NamedTuple):
@@ -76,7 +81,7 @@ class Group(NamedTuple):
     key: bytes | None
     name: str | None
     place: str
-    pieces: list[Piece] | None
+    pieces: list[Part] | None
 
 
 class Gather:
@@ -87,17 +92,17 @@ class Gather:
         self._database.executescript(_TABLES)
         self._database.execute("BEGIN")
         self._shared: dict[bytes, int] = {}
-        self._waiting: list[tuple[int, bytes, str, int | None, bytes]] = []
+        self._last: tuple[bytes, int | None] = b"", None
+        self._waiting: list[tuple[int, bytes, str, int | None, str, str, bytes]] = []
         self._joins: dict[tuple[bytes, str | None, int], int] = {}
         self._count = 0
 
-    def add(
-        self, key: bytes, place: str, data: bytes, *, shared: bytes = b"", name: str | None = None, rank: int = 0
-    ) -> None:
-        """A piece that belongs to `key`; with `name`, all of `key` belongs to that."""
+    def add(self, key: bytes, part: Part, *, group: str | None = None, rank: int = 0) -> None:
+        """A piece that belongs to `key`; with `group`, all of `key` belongs to that."""
+        place, data, shared, at, name = part
         self._count += 1
-        self._waiting.append((self._count, key, place, self._share(shared), data))
-        self._joins.setdefault((key, name, rank if name is not None else _NO_RANK), self._count)
+        self._waiting.append((self._count, key, place, self._share(shared), at, name, data))
+        self._joins.setdefault((key, group, rank if group is not None else _NO_RANK), self._count)
         if len(self._waiting) == BATCH:
             self._write()
 
@@ -121,12 +126,12 @@ class Gather:
     def _group(self, rows: Iterator[tuple[Any, ...]], limit: int) -> Group:
         """The group of these pieces, without them if they are larger than the limit."""
         texts: dict[int | None, bytes] = {None: b""}
-        pieces: list[Piece] = []
+        pieces: list[Part] = []
         size = 0
-        for _, name, key, place, data, shared in rows:
+        for _, name, key, place, data, shared, at, id_ in rows:
             if shared not in texts:
                 texts[shared] = self._text(shared)
-            pieces.append(Piece(place, data, texts[shared]))
+            pieces.append(Part(place, data, texts[shared], at, id_))
             size += len(data)
             if size > limit:
                 return Group(key if name is None else None, name, pieces[0].place, None)
@@ -139,6 +144,8 @@ class Gather:
     def _share(self, data: bytes) -> int | None:
         if not data:
             return None
+        if data is self._last[0]:
+            return self._last[1]
         digest = sha256(data).digest()
         id_ = self._shared.get(digest)
         if id_ is None:
@@ -147,11 +154,12 @@ class Gather:
             id_ = self._database.execute("INSERT INTO shared (data) VALUES (?)", (data,)).lastrowid
             assert id_ is not None
             self._shared[digest] = id_
+        self._last = data, id_
         return id_
 
     def _write(self) -> None:
         try:
-            self._database.executemany("INSERT INTO piece VALUES (?, ?, ?, ?, ?)", self._waiting)
+            self._database.executemany("INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?, ?)", self._waiting)
             joins = [(key, first, name, rank) for (key, name, rank), first in self._joins.items()]
             self._database.executemany(_JOIN, joins)
         except sqlite3.OperationalError as error:

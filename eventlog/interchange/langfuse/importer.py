@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from core.errors import BadRecord
-from core.vocabulary.base import UNSET, MaybeRaw
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
-from eventlog.interchange.gather import Gather, Group
+from eventlog.interchange.gather import Gather, Group, Part
 from eventlog.interchange.langfuse.trace import episode
 from eventlog.interchange.mapping.messages import shallow
 from eventlog.interchange.mapping.texts import check_texts
@@ -58,24 +57,17 @@ _OF_TRACES = frozenset(
     }
 )
 _MARKS: dict[Kind, bytes] = {"trace": b"T", "observation": b"O", "score": b"S"}
-_KINDS = {mark: kind for kind, mark in _MARKS.items()}
-
-
-class _Begun(Struct):
-    id: Raw
-    start: MaybeRaw = msgspec.field(default=UNSET, name="startTime")
-    started: MaybeRaw = msgspec.field(default=UNSET, name="start_time")
-
-
-_begun = msgspec.json.Decoder(_Begun).decode
 
 
 class Row(NamedTuple):
-    """A row of an export: which kind, the trace it belongs to, its bytes."""
+    """A row of an export: which kind, the trace it belongs to, its bytes; of an observation when it began, and its
+    id, to sort by."""
 
     kind: Kind
     trace: str
     data: bytes
+    at: str = ""
+    id: str = ""
 
 
 class Langfuse(Importer):
@@ -128,7 +120,7 @@ def _gather(gather: Gather, where: str, piece: Piece) -> str | None:
     except (ValueError, RecursionError) as error:
         return explain(piece, error)
     for row in found:
-        gather.add(row.trace.encode(), where, _MARKS[row.kind] + row.data)
+        gather.add(row.trace.encode(), Part(where, _MARKS[row.kind] + row.data, at=row.at, name=row.id))
     return None
 
 
@@ -143,14 +135,17 @@ def _rows(fields: dict[str, Raw]) -> list[Row]:
         raise BadRecord(f"no observation, trace or score of Langfuse: it has {keys[:80] or 'no fields'}")
     trace = _trace_of(fields, kind)
     if kind != "trace":
-        return [Row(kind, trace, _encode(fields))]
+        return [Row(kind, trace, _encode(fields), *_order(fields, kind))]
     rows: list[Row] = []
     within: tuple[tuple[str, Kind], ...] = (("observations", "observation"), ("scores", "score"))
     for name, inner in within:
         listed = shallow(fields[name]) if name in fields else None
         if isinstance(listed, list) and all(isinstance(shallow(item), dict) for item in listed):
             del fields[name]
-            rows += [Row(inner, trace, bytes(item)) for item in listed]
+            for number, given in enumerate(map(_fields, listed)):
+                if "id" not in given:
+                    raise BadRecord(f"{name}[{number}] of a trace has no id")
+                rows.append(Row(inner, trace, bytes(listed[number]), *_order(given, inner)))
     return [*rows, Row("trace", trace, _encode(fields))]
 
 
@@ -190,18 +185,21 @@ def _record(group: Group, end: int) -> Record | Rejected:
     where = f"{group.place} trace {group.key.decode()[:80]}"
     if group.pieces is None:
         return Rejected(where, f"larger than {MAX_RECORD >> 20} MB: a trace must fit", end)
-    rows: dict[Kind, dict[bytes, None]] = {"trace": {}, "observation": {}, "score": {}}
-    for piece in group.pieces:
-        rows[_KINDS[piece.data[:1]]][piece.data[1:]] = None
-    if not rows["trace"] and not rows["observation"]:
+    rows: dict[bytes, dict[bytes, Part]] = {mark: {} for mark in _MARKS.values()}
+    for part in group.pieces:
+        rows[part.data[:1]].setdefault(part.data[1:], part)
+    traces, observations, scores = rows.values()
+    if not traces and not observations:
         why = "scores of a trace that is not in this file: import the export's files as one, cat *.jsonl"
         return Rejected(where, f"{why} | trajlog import -", end)
-    observations = sorted(rows["observation"], key=_order)
-    parts = {"trace": list(rows["trace"]), "observations": observations, "scores": list(rows["score"])}
-    return Record(where, _encode({name: [Raw(data) for data in found] for name, found in parts.items()}), {}, end)
+    ordered = sorted(observations, key=lambda data: (observations[data].at, observations[data].name))
+    joined = tuple(b",".join(found) for found in (traces, ordered, scores))
+    return Record(where, b'{"trace":[%b],"observations":[%b],"scores":[%b]}' % joined, {}, end)
 
 
-def _order(data: bytes) -> tuple[str, str]:
-    begun = _begun(data)
-    start = begun.started if begun.start is UNSET else begun.start
-    return _text(start).replace("T", " ") if isinstance(start, Raw) else "", _text(begun.id)
+def _order(fields: dict[str, Raw], kind: Kind) -> tuple[str, str]:
+    """When an observation began, and its id, as they are written; nothing of other rows."""
+    if kind != "observation":
+        return "", ""
+    start = fields.get("startTime", fields.get("start_time"))
+    return "" if start is None else _text(start).replace("T", " "), _text(fields["id"])

@@ -8,14 +8,16 @@ holds one episode at a time. Traces without a GenAI span are left out, and said 
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from core.errors import BadRecord
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
-from eventlog.interchange.gather import Gather, Group
+from eventlog.interchange.gather import Gather, Group, Part
 from eventlog.interchange.mapping.texts import check_texts
 from eventlog.interchange.otlp.exporter import EPISODE, FORMAT
 from eventlog.interchange.otlp.json import Ids, KeyValue, begun, entries, ids_of, request
@@ -31,11 +33,29 @@ _SIGNS = (b'"gen_ai.', b'"traceloop.', b'"llm.request.type', EPISODE.encode())
 _REQUEST = frozenset({"resourceSpans", "resourceLogs"})
 
 
+_SPAN, _LOG = b"S", b"L"
+
+
 class _Named(Ids):
     attributes: list[KeyValue] = msgspec.field(default_factory=list)
 
 
+class _Told(_Named):
+    start: int | str = msgspec.field(default=0, name="startTimeUnixNano")
+
+
+class _About(NamedTuple):
+    """What an entry is gathered by: its ids, what it says, when it began (ns), and its id as written."""
+
+    trace: bytes
+    span: bytes
+    attributes: list[KeyValue]
+    at: int
+    name: str
+
+
 _named = msgspec.json.Decoder(_Named).decode
+_told = msgspec.json.Decoder(_Told).decode
 
 
 class Otlp(Importer):
@@ -95,19 +115,29 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
         yield f"no OTLP request of spans: it has neither resourceSpans nor resourceLogs (at byte {piece.offset})"
         return
     for entry in found:
-        kind = "a log record" if entry.is_log else "a span"
-        data = bytes(entry.data)
         try:
-            named = _named(data) if any(name in data for name in _NAMES) else None
-            trace, span = named.raw() if named else ids_of(data)
-            if not span and not entry.is_log:
+            about = _about(entry.data)
+            if not about.span and not entry.is_log:
                 raise ValueError("spanId is missing")
-            rank, joined = _joined_to(named.attributes if named else [])
         except (ValueError, RecursionError) as error:
-            yield f"{kind} cannot be read: {error}"
+            yield f"{'a log record' if entry.is_log else 'a span'} cannot be read: {error}"
             continue
-        mark = b"L" if entry.is_log else b"S"
-        gather.add(trace, where, mark + data, shared=entry.context, name=joined, rank=rank)
+        rank, group = _joined_to(about.attributes)
+        data = b"".join((_LOG if entry.is_log else _SPAN, entry.data))
+        gather.add(about.trace, Part(where, data, entry.context, str(about.at), about.name), group=group, rank=rank)
+
+
+def _about(data: Raw) -> _About:
+    """What an entry is gathered by. `ValueError` where its ids are none, or it says in a way that cannot be
+    read what it is a part of."""
+    try:
+        told = _told(data)
+        ids, attributes, at = told.raw(), told.attributes, (int(told.start), told.span)
+    except (ValueError, RecursionError):  # something in it cannot be read: does it matter?
+        named = _named(data) if any(name in bytes(data) for name in _NAMES) else None
+        ids, attributes = (named.raw(), named.attributes) if named else (ids_of(data), [])
+        at = begun(data)
+    return _About(*ids, attributes, *at)
 
 
 def _joined_to(attributes: list[KeyValue]) -> tuple[int, str | None]:
@@ -118,15 +148,13 @@ def _joined_to(attributes: list[KeyValue]) -> tuple[int, str | None]:
 
 
 def _record(group: Group) -> bytes:
-    """One request of the group's spans: by time, then id, each once."""
-    found = dict.fromkeys((piece.data, piece.shared) for piece in group.pieces or [])
-    ordered = sorted(found, key=lambda each: _order(each[0]))
-    return request((shared, Raw(data[1:]), data.startswith(b"L")) for data, shared in ordered)
-
-
-def _order(data: bytes) -> tuple[bool, int, str, bytes]:
-    """Spans before log records; by start, then by id."""
-    return data.startswith(b"L"), *begun(data[1:]), data
+    """One request of the group's spans: spans before log records, by start, then by id, each once."""
+    ordered = sorted(group.pieces or [], key=lambda each: (each.data[:1] == _LOG, int(each.at), each.name, each.data))
+    found: list[tuple[bytes, Raw, bool]] = []
+    for data, same in groupby(ordered, key=attrgetter("data")):
+        for context in dict.fromkeys(each.shared for each in same):
+            found.append((context, Raw(data[1:]), data[:1] == _LOG))
+    return request(found)
 
 
 def _name(group: Group) -> str:

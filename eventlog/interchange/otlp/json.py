@@ -5,7 +5,7 @@ or numbers, and every value is an object with one field that names its type.
 """
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -113,7 +113,7 @@ def ids_of(data: bytes | Raw) -> tuple[bytes, bytes]:
     return _ids(data).raw()
 
 
-def begun(data: bytes) -> tuple[int, str]:
+def begun(data: bytes | Raw) -> tuple[int, str]:
     """When a span began (ns, 0 if that is not known) and its id, to sort by."""
     try:
         span = _begun(data)
@@ -195,7 +195,7 @@ def merged(context: bytes) -> dict[str, Raw]:
     return msgspec.json.decode(context, type=dict[str, Raw])
 
 
-def request(items: Iterator[tuple[bytes, Raw, bool]]) -> bytes:
+def request(items: Iterable[tuple[bytes, Raw, bool]]) -> bytes:
     """One request of entries (context, data, is_log): those of one context together, in their order."""
     contexts: dict[tuple[bytes, bool], list[Raw]] = {}
     for context, data, is_log in items:

@@ -231,6 +231,14 @@ def test_each_bad_row_is_one_line_and_the_rest_comes_in(imports: Imports) -> Non
     assert "startTime: expected" in whys
 
 
+@pytest.mark.parametrize("name", ["observations", "scores"])
+def test_a_row_inside_a_trace_without_an_id_is_one_line(imports: Imports, name: str) -> None:
+    whole, bad = ABOUT | {"observations": trace()}, ABOUT | {"id": "t2", name: [{"id": "a"}, {"name": "b"}]}
+    report = imports.take(lines(whole, bad), "a.jsonl")
+    assert report.episodes == {"new": 1, "present": 0, "rejected": 1}
+    assert report.rejected[0].why == f"{name}[1] of a trace has no id"
+
+
 def test_texts_that_are_none_are_refused_where_they_are(imports: Imports) -> None:
     whole = lines(*trace()).encode()
     bad = lines(generation("w", 1, 2, [USER], "Ulm", traceId="t2")).encode()
