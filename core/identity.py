@@ -32,24 +32,40 @@ def uuid7() -> bytes:
 def uuid8(*parts: bytes) -> bytes:
     """The id that follows from `parts`: SHA-256 over each one's length (u64) and bytes, cut to 16
     bytes, with RFC 9562's version and variant bits set."""
-    return _version8(_hash(parts))
-
-
-def uuid8_begun(*parts: bytes) -> "Begun":
-    """The hash of `uuid8(*parts, last)` before `last`, for `uuid8_end`: many ids differ only there."""
-    return sha256(_told(parts))
-
-
-def uuid8_end(begun: "Begun", last: bytes) -> bytes:
-    """`uuid8(*parts, last)`."""
-    whole = begun.copy()
-    whole.update(len(last).to_bytes(8, "big") + last)
-    return _version8(whole.digest())
+    return uuid8_of(begun(*parts))
 
 
 def episode_id(*parts: bytes) -> str:
     """The id of an imported episode, from what identifies its record: 16 hex digits."""
-    return _hash((b"trajlog/episode/1", *parts)).hex()[:16]
+    return episode_id_of(begun(EPISODE, *parts))
+
+
+# Of many ids that begin alike, the beginning is hashed once.
+
+EPISODE = b"trajlog/episode/1"
+"""The first part of what an episode's id follows from."""
+
+
+def begun(*parts: bytes) -> "Begun":
+    """The hash of the parts so far."""
+    return sha256(b"".join([len(part).to_bytes(8, "big") + part for part in parts]))
+
+
+def then(begun: "Begun", part: bytes) -> "Begun":
+    """The hash of these parts and one more; what was begun can be gone on with again."""
+    more = begun.copy()
+    more.update(len(part).to_bytes(8, "big") + part)
+    return more
+
+
+def uuid8_of(begun: "Begun") -> bytes:
+    """`uuid8` of the parts of a hash."""
+    return (int.from_bytes(begun.digest()[:16]) & _FREE | _VERSION_8).to_bytes(16)
+
+
+def episode_id_of(begun: "Begun") -> str:
+    """`episode_id` of the parts of a hash, `EPISODE` the first of them."""
+    return begun.hexdigest()[:16]
 
 
 def uuid_text(raw: bytes) -> str:
@@ -72,15 +88,3 @@ def uuid_bytes(text: str, *, where: str | None = None) -> bytes:
             f"{text[:80]!r} is not a UUID", where=where, mend="write it like 0192d3c4-0000-7000-8000-000000000001"
         )
     return bytes.fromhex(text.replace("-", ""))
-
-
-def _version8(digest: bytes) -> bytes:
-    return (int.from_bytes(digest[:16]) & _FREE | _VERSION_8).to_bytes(16)
-
-
-def _hash(parts: tuple[bytes, ...]) -> bytes:
-    return sha256(_told(parts)).digest()
-
-
-def _told(parts: tuple[bytes, ...]) -> bytes:
-    return b"".join([len(part).to_bytes(8, "big") + part for part in parts])

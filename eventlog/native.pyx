@@ -227,7 +227,7 @@ cdef class Episode:
         return None
 
     cdef bytes id_of(self, int64_t seq):
-        """`core.identity.uuid8_end` of its number."""
+        """`core.identity.uuid8_of` what was begun, and its number."""
         cdef bytes number = b"%d" % seq, digest
         cdef bytes told = PyBytes_FromStringAndSize(NULL, 8 + PyBytes_GET_SIZE(number))
         cdef char raw[16]

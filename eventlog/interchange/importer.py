@@ -28,7 +28,7 @@ from eventlog.interchange.commits import Commits
 from eventlog.interchange.detect import detect
 from eventlog.interchange.keeper import Keeper
 from eventlog.interchange.mapped import WRITER, Desk, Digested, Job, Mapped, identity, mapped
-from eventlog.interchange.presence import Presence
+from eventlog.interchange.presence import Firsts, Presence
 from eventlog.interchange.retract import Retractions, Unfinished, stream_of
 from eventlog.interchange.worker import Answer
 from eventlog.interchange.workers import Workers, answers
@@ -51,6 +51,8 @@ Progress = Callable[[int], None]
 
 
 _Item = Digested | Rejected
+_Made = Future[list[Answer | None]] | list[Mapped]
+"""What a chunk of records becomes, in a worker or here."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -157,6 +159,8 @@ class _Import:
                 folder = source.path.parent if source.path else None
                 job = Job(chosen, self.id, self.split, self.strict, folder)
                 values = chosen.name not in FORMATS
+                if self._worthwhile(job, before or 0):
+                    self.workers.start()  # formats that gather first have nothing for them to do yet
                 item = None
                 for item, made in self._mapped(job, before, _chunks(chosen.records(source, reader), values)):
                     if isinstance(item, Rejected):
@@ -225,17 +229,17 @@ class _Import:
     ) -> Iterator[tuple[_Item, Mapped | None]]:
         """Each item with what it became, in order. The workers map the chunks that they can take, this
         process the others."""
-        begun: deque[tuple[list[_Item], Future[list[Answer | None]] | list[Mapped]]] = deque()
+        begun: deque[tuple[list[_Item], Firsts, _Made]] = deque()
         read = ahead = 0
         for items in chunks:
             records = [item for item in items if isinstance(item, Digested)]
             streams = [identity(job, digest, 0).stream for _, digest in records]
-            self.presence.look_up(streams)
+            known = self.presence.look_up(streams)
             read = records[-1].record.offset if records else read
             future = self._sent(job, records, streams, max(read, size or 0))
-            begun.append((items, future or [self._map(job, record) for record in records]))
+            begun.append((items, known, future or [self._map(job, record) for record in records]))
             ahead += _size(items)
-            while begun and (len(begun) > AHEAD or ahead > AHEAD_BYTES or _done(begun[0][1])):
+            while begun and (len(begun) > AHEAD or ahead > AHEAD_BYTES or _done(begun[0][2])):
                 ahead -= _size(begun[0][0])
                 yield from self._settled(job, *begun.popleft())
         while begun:
@@ -245,24 +249,28 @@ class _Import:
         self, job: Job, records: list[Digested], streams: list[str], size: int
     ) -> Future[list[Answer | None]] | None:
         """Give the workers a chunk, if they want it, and if it may be taken for new as a whole."""
-        worthwhile = size >= WORTH and job.importer.name in FORMATS and isinstance(self.log, Ledger)
-        if not (worthwhile and self.workers.free) or any(map(self.presence.import_of, streams)):
+        wanted = self._worthwhile(job, size) and self.workers.free
+        if not wanted or any(map(self.presence.import_of, streams)):
             return None
         return self.workers.submit(job, records)
 
+    def _worthwhile(self, job: Job, size: int) -> bool:
+        """Whether workers are worth their start for so many bytes, and can do what there is to do."""
+        return size >= WORTH and job.importer.name in FORMATS and isinstance(self.log, Ledger)
+
     def _settled(
-        self, job: Job, items: list[_Item], made: Future[list[Answer | None]] | list[Mapped]
+        self, job: Job, items: list[_Item], known: Firsts, made: _Made
     ) -> Iterator[tuple[_Item, Mapped | None]]:
         records = [item for item in items if isinstance(item, Digested)]
-        found = made if isinstance(made, list) else self._taken(job, records, answers(made, len(records)))
+        found = made if isinstance(made, list) else self._taken(job, records, known, answers(made, len(records)))
         results = iter(found)
         for item in items:
             yield item, next(results) if isinstance(item, Digested) else None
 
-    def _taken(self, job: Job, records: list[Digested], found: list[Answer | None]) -> Iterator[Mapped]:
+    def _taken(self, job: Job, records: list[Digested], known: Firsts, found: list[Answer | None]) -> Iterator[Mapped]:
         """What workers made, its bytes stored; what they left, and what is not new, is mapped here."""
         streams = [episode.stream for answer in found if answer for episode in answer.mapped.episodes]
-        self.presence.look_up(streams)
+        self.presence.look_up(streams, known)
         for record, answer in zip(records, found, strict=True):
             if answer is None or any(self.presence.import_of(each.stream) for each in answer.mapped.episodes):
                 yield self._map(job, record)
@@ -311,7 +319,7 @@ class _Import:
             self.refusals.append(Refusal(where, why))
 
 
-def _done(made: Future[list[Answer | None]] | list[Mapped]) -> bool:
+def _done(made: _Made) -> bool:
     return isinstance(made, list) or made.done()
 
 

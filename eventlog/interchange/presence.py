@@ -1,6 +1,7 @@
 """Which episodes the log has already and which import brought them, asked for many streams at a time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -17,6 +18,12 @@ class _Started(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Started).decode
+_FIRST = "SELECT stream, body FROM trajlog.event WHERE stream = ANY(%b) AND version = 1"
+
+Firsts = Mapping[str, bytes | None]
+"""The bodies of streams' first events; None where there is no such stream."""
+
+NOTHING: Firsts = MappingProxyType({})
 
 
 class Presence:
@@ -27,15 +34,16 @@ class Presence:
         self._log = log
         self._first: dict[str, bytes | None] = {}
 
-    def look_up(self, streams: Iterable[str]) -> None:
-        """Ask for these streams, and forget those asked for before."""
-        self._first = dict.fromkeys(streams)
-        if self._log.reader is not None:
+    def look_up(self, streams: Iterable[str], known: Firsts = NOTHING) -> Firsts:
+        """Ask for these streams, but for those that are `known` from before, and forget all others."""
+        asked = [stream for stream in streams if stream not in known]
+        self._first = {**known, **dict.fromkeys(asked)}
+        if asked and self._log.reader is not None:
             with self._log.reader.borrow() as connection:
-                query = "SELECT stream, body FROM trajlog.event WHERE stream = ANY(%s) AND version = 1"
-                self._first.update(connection.execute(query, (list(self._first),)).fetchall())
-        else:
-            self._first = {stream: self._read(stream) for stream in self._first}
+                self._first.update(connection.execute(_FIRST, (asked,)).fetchall())
+        elif asked:
+            self._first.update((stream, self._read(stream)) for stream in asked)
+        return self._first
 
     def import_of(self, stream: str) -> str | None:
         """The import that brought the episode; None if the log has no such stream."""

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from core.identity import uuid8_end
+from core.identity import then, uuid8_of
 from eventlog.pack import Packer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Episode:
     ) -> str | None:
         """Pack an event; None, or what is against it."""
         return self.packer.add(
-            uuid8_end(self._begun, b"%d" % seq), self._stream, self._writer, self._run, seq, type_, schema,
+            uuid8_of(then(self._begun, b"%d" % seq)), self._stream, self._writer, self._run, seq, type_, schema,
             occurred_at, actor, None, None, None, None, conversation, expected_version, body,
         )  # fmt: skip
 

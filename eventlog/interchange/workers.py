@@ -82,6 +82,14 @@ class Workers:
         self._count = count
         self._workers: list[_Worker] = []
 
+    def start(self) -> None:
+        """Start them, as far as they are not: the first work does so too, and then waits for them."""
+        try:
+            while len(self._workers) < self._count:
+                self._workers.append(_Worker())
+        except OSError:  # no more processes are to be had
+            self._count = len(self._workers)
+
     @property
     def free(self) -> bool:
         """Whether there are any, and one has not enough to do."""
@@ -90,11 +98,7 @@ class Workers:
     def submit(self, job: Job, records: Sequence[Digested]) -> "Future[list[Answer | None]] | None":
         """Have the records mapped: an answer each, in order, None where it was left. None if no worker
         is `free`."""
-        try:
-            while len(self._workers) < self._count:
-                self._workers.append(_Worker())
-        except OSError:  # no more processes are to be had
-            self._count = len(self._workers)
+        self.start()
         worker = min((each for each in self._workers if each.free), key=_Worker.waiting, default=None)
         if worker is None:
             return None

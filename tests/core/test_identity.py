@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import BadEvent
-from core.identity import episode_id, uuid7, uuid8, uuid8_begun, uuid8_end, uuid_bytes, uuid_text
+from core.identity import EPISODE, begun, episode_id, episode_id_of, then, uuid7, uuid8, uuid8_of, uuid_bytes, uuid_text
 
 
 def test_live_ids_are_version_7_unique_and_ascending() -> None:
@@ -26,8 +26,10 @@ def test_imported_ids_are_version_8_and_follow_from_their_parts(a: list[bytes], 
 
 @given(st.lists(st.binary()), st.binary(), st.binary())
 def test_ids_that_differ_in_their_last_part_begin_alike(parts: list[bytes], a: bytes, b: bytes) -> None:
-    begun = uuid8_begun(*parts)
-    assert [uuid8_end(begun, last) for last in (a, b)] == [uuid8(*parts, last) for last in (a, b)]
+    first, episode = begun(*parts), begun(EPISODE, *parts)
+    for last in (a, b):
+        assert uuid8_of(then(first, last)) == uuid8(*parts, last)
+        assert episode_id_of(then(episode, last)) == episode_id(*parts, last)
 
 
 @given(st.binary(min_size=16, max_size=16))
