@@ -1,22 +1,27 @@
 """Gathers what belongs together from all over a file, in memory bounded by the largest group.
 
-Pieces go into a temporary database on disk, under the key they belong to; afterwards they come back
-group by group, in the order in which the groups first appeared. Keys may be joined: everything under
-the keys that were joined to one name is one group. Of two names of a key the one of the lower rank
-holds; between two of the same rank the key stays alone.
+Pieces go into a temporary database on disk, under the key they belong to, once they are more than some
+megabytes; afterwards they come back group by group, in the order in which the groups first appeared.
+Keys may be joined: everything under the keys that were joined to one name is one group. Of two names of
+a key the one of the lower rank holds; between two of the same rank the key stays alone.
 """
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import groupby
 from operator import itemgetter
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from core.errors import DiskFull, Unavailable
 
-BATCH = 2_000
+MEMORY = 32 << 20
+"""Bytes of pieces that wait before they are written for the first time; BATCH, afterwards."""
+BATCH = 1 << 20
+PIECE_COST = 400
+"""Bytes of memory that a piece takes besides its own."""
 CACHE_KB = 32_768
 MAX_SHARED = 10_000
 """How many shared texts are remembered in memory; more are only written twice."""
@@ -49,11 +54,13 @@ ON CONFLICT (key) DO UPDATE SET
     name = CASE WHEN name IS NULL OR excluded.rank < rank THEN excluded.name ELSE name END,
     rank = CASE WHEN excluded.name IS NULL THEN rank ELSE min(rank, excluded.rank) END
 """
-_ORDER = """
+_JOINED = """
 UPDATE grouped SET name = NULL WHERE alone;
 CREATE INDEX grouped_name ON grouped (name) WHERE name IS NOT NULL;
 UPDATE grouped SET first = (SELECT min(other.first) FROM grouped AS other WHERE other.name = grouped.name)
-WHERE name IS NOT NULL;
+WHERE name IS NOT NULL
+"""
+_ORDER = """
 CREATE TABLE ordered (place INTEGER PRIMARY KEY, first INTEGER NOT NULL, name TEXT, id INTEGER NOT NULL);
 INSERT INTO ordered (first, name, id)
 SELECT grouped.first, grouped.name, piece.id FROM piece JOIN grouped USING (key) ORDER BY 1, 3
@@ -84,6 +91,10 @@ class Group(NamedTuple):
     pieces: list[Part] | None
 
 
+_Placed = tuple[int, str | None, bytes, Part]
+"""A piece with its group: the number of that one's first piece, its name, the piece's own key."""
+
+
 class Gather:
     """Pieces on their way into groups."""
 
@@ -93,25 +104,28 @@ class Gather:
         self._database.execute("BEGIN")
         self._shared: dict[bytes, int] = {}
         self._last: tuple[bytes, int | None] = b"", None
-        self._waiting: list[tuple[int, bytes, str, int | None, str, str, bytes]] = []
+        self._waiting: list[tuple[int, bytes, Part]] = []
         self._joins: dict[tuple[bytes, str | None, int], int] = {}
-        self._count = 0
+        self._count = self._size = 0
+        self._on_disk = False
 
     def add(self, key: bytes, part: Part, *, group: str | None = None, rank: int = 0) -> None:
         """A piece that belongs to `key`; with `group`, all of `key` belongs to that."""
-        place, data, shared, at, name = part
         self._count += 1
-        self._waiting.append((self._count, key, place, self._share(shared), at, name, data))
+        self._size += len(part.data) + len(part.shared) + PIECE_COST
+        self._waiting.append((self._count, key, part))
         self._joins.setdefault((key, group, rank if group is not None else _NO_RANK), self._count)
-        if len(self._waiting) == BATCH:
+        if self._size > (BATCH if self._on_disk else MEMORY):
             self._write()
 
     def groups(self, limit: int) -> Iterator[Group]:
         """The groups, in order of their first piece; those of more than `limit` bytes without pieces."""
-        self._write()
-        self._run(_ORDER)
-        for _, rows in groupby(self._database.execute(_PIECES), key=itemgetter(0)):
-            yield self._group(rows, limit)
+        if self._on_disk:
+            self._write()
+        self._join()
+        self._run(_JOINED)
+        for _, parts in groupby(self._written() if self._on_disk else self._waited(), key=itemgetter(0)):
+            yield _group(parts, limit)
 
     def close(self) -> None:
         """Forget everything."""
@@ -123,19 +137,20 @@ class Gather:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _group(self, rows: Iterator[tuple[Any, ...]], limit: int) -> Group:
-        """The group of these pieces, without them if they are larger than the limit."""
-        texts: dict[int | None, bytes] = {None: b""}
-        pieces: list[Part] = []
-        size = 0
-        for _, name, key, place, data, shared, at, id_ in rows:
-            if shared not in texts:
-                texts[shared] = self._text(shared)
-            pieces.append(Part(place, data, texts[shared], at, id_))
-            size += len(data)
-            if size > limit:
-                return Group(key if name is None else None, name, pieces[0].place, None)
-        return Group(key if name is None else None, name, pieces[0].place, pieces)
+    def _written(self) -> Iterator[_Placed]:
+        """The pieces in order, where they were written."""
+        self._run(_ORDER)
+        id_, text = None, b""
+        for first, name, key, place, data, shared, at, part_name in self._database.execute(_PIECES):
+            if shared != id_:
+                id_, text = shared, b"" if shared is None else self._text(shared)
+            yield first, name, key, Part(place, data, text, at, part_name)
+
+    def _waited(self) -> Iterator[_Placed]:
+        """The same where they all wait."""
+        found = self._database.execute("SELECT key, first, name FROM grouped")
+        places = {key: (first, name) for key, first, name in found}
+        yield from sorted(((*places[key], key, part) for _, key, part in self._waiting), key=itemgetter(0))
 
     def _text(self, id_: int) -> bytes:
         (data,) = self._database.execute("SELECT data FROM shared WHERE id = ?", (id_,)).fetchone()
@@ -158,23 +173,45 @@ class Gather:
         return id_
 
     def _write(self) -> None:
-        try:
-            self._database.executemany("INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?, ?)", self._waiting)
-            joins = [(key, first, name, rank) for (key, name, rank), first in self._joins.items()]
-            self._database.executemany(_JOIN, joins)
-        except sqlite3.OperationalError as error:
-            raise _unavailable(error) from error
+        """Write the pieces that wait."""
+        rows = ((count, key, p.place, self._share(p.shared), p.at, p.name, p.data) for count, key, p in self._waiting)
+        with _translated():
+            self._database.executemany("INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         self._waiting.clear()
+        self._size, self._on_disk = 0, True
+        self._join()
+
+    def _join(self) -> None:
+        """Write which keys there are, and what they were joined to."""
+        with _translated():
+            joins = ((key, first, name, rank) for (key, name, rank), first in self._joins.items())
+            self._database.executemany(_JOIN, joins)
         self._joins.clear()
 
     def _run(self, script: str) -> None:
-        try:
+        with _translated():
             for statement in script.split(";"):
                 self._database.execute(statement)
-        except sqlite3.OperationalError as error:
-            raise _unavailable(error) from error
 
 
-def _unavailable(error: sqlite3.OperationalError) -> Unavailable:
-    kind = DiskFull if "full" in str(error) else Unavailable
-    return kind(f"the temporary file that spans are sorted in: {error}", mend="set TMPDIR to a disk with more space")
+def _group(placed: Iterator[_Placed], limit: int) -> Group:
+    """The group of these pieces, without them if they are larger than the limit."""
+    parts: list[Part] = []
+    size = 0
+    for _, name, key, part in placed:
+        parts.append(part)
+        size += len(part.data)
+        if size > limit:
+            return Group(key if name is None else None, name, parts[0].place, None)
+    return Group(key if name is None else None, name, parts[0].place, parts)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """SQLite's refusals, as what they mean."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        kind = DiskFull if "full" in str(error) else Unavailable
+        what = f"the temporary file that spans are sorted in: {error}"
+        raise kind(what, mend="set TMPDIR to a disk with more space") from error

@@ -1,9 +1,9 @@
 """Rows of a Langfuse export, read whichever way their fields are named and their values written."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -21,22 +21,57 @@ ANY = msgspec.json.Decoder().decode
 """What reads a field of a row."""
 
 _id = msgspec.json.Decoder(str | int).decode
+_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _HUMP = re.compile(r"_([a-z])")
 
 
 T = TypeVar("T")
 
 
+class Plain(msgspec.Struct, rename="camel"):
+    """What every observation may say."""
+
+    type: str | None = None
+    parent_observation_id: str | None = None
+    name: str | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+    level: str | None = None
+    status_message: str | None = None
+    model: str | None = None
+
+
 class Row:
     """A row, whose fields may be named either way: `startTime` or `start_time`. Asked for are the former."""
 
-    def __init__(self, given: dict[str, Raw], where: str, path: str) -> None:
+    def __init__(self, raw: Raw, where: str, path: str) -> None:
         self.where = where
         self.path = path
-        self.given = given
-        named = dict(zip(_camels(tuple(given)), given.values(), strict=True))
+        self.given = given = _fields(raw)
+        self._raw = raw
+        camels, self._plain = _named(tuple(given))
+        named = given if camels is None else dict(zip(camels, given.values(), strict=True))
         self._left = {name: value for name, value in named.items() if value not in _ABSENT}
         self.id = self.peek("id", _id)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of what was not taken."""
+        return iter(self._left)
+
+    def take_plain(self) -> Plain:
+        """What every observation may say, taken out; an empty text is None."""
+        try:
+            plain = None if self._plain is None else self._plain(self._raw)
+        except msgspec.ValidationError:
+            plain = None
+        if plain is None:
+            return Plain(*(self.take(name, TEXT) for name in _PLAIN))
+        self.drop(*_PLAIN)
+        return plain
+
+    def has_any(self, names: frozenset[str]) -> bool:
+        """Whether any of these fields was not taken."""
+        return not names.isdisjoint(self._left)
 
     @property
     def whole(self) -> Raw:
@@ -65,8 +100,9 @@ class Row:
 
     def drop(self, *names: str) -> None:
         """Take fields that repeat what is known."""
+        left = self._left
         for name in names:
-            self._left.pop(name, None)
+            left.pop(name, None)
 
     def rest(self) -> dict[str, Raw]:
         """What was not taken, without what is empty."""
@@ -82,21 +118,39 @@ class Row:
 
     def _written(self, name: str) -> str:
         """A field's name, as the row has it."""
-        return dict(zip(_camels(tuple(self.given)), self.given, strict=True))[name]
+        names = tuple(self.given)
+        return dict(zip(_named(names)[0] or names, names, strict=True))[name]
 
 
 _ABSENT = (Raw(b"null"), Raw(b'""'))
 EMPTY = (*_ABSENT, Raw(b"{}"), Raw(b"[]"))
 
 
+_Reads = Callable[[Raw], Plain]
+_PLAIN = Plain.__struct_encode_fields__
+_Snake = msgspec.defstruct("_Snake", [(name, str | None, None) for name in Plain.__struct_fields__])
+_camel: _Reads = msgspec.json.Decoder(Plain).decode
+_snake = cast(_Reads, msgspec.json.Decoder(_Snake).decode)
+
+
 @lru_cache(maxsize=256)
-def _camels(names: tuple[str, ...]) -> tuple[str, ...]:
-    """`start_time` as `startTime`; rows of one kind have the same names."""
-    return tuple(_HUMP.sub(lambda found: found[1].upper(), name) for name in names)
+def _named(names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, _Reads | None]:
+    """`start_time` as `startTime`, None if all names are as they should be; and what reads what such a row
+    says, None if it mixes them. Rows of one kind have the same names."""
+    camels = tuple(_HUMP.sub(lambda found: found[1].upper(), name) for name in names)
+    if camels == names:
+        return None, _camel
+    return camels, None if any(name in _PLAIN and name not in Plain.__struct_fields__ for name in names) else _snake
+
+
+_USAGE = frozenset({"usageDetails", "usage", "promptTokens", "completionTokens", "totalTokens", "unit"})
+_COST = frozenset({"totalCost", "calculatedTotalCost", "costDetails"})
 
 
 def usage_of(row: Row) -> Usage | None:
     """Tokens. Where the parts add up to the total they exclude each other, as Langfuse counts them."""
+    if not row.has_any(_USAGE):
+        return None
     name = "usageDetails"
     details = _numbers(row.json(name))
     if not details:
@@ -121,6 +175,8 @@ def usage_of(row: Row) -> Usage | None:
 
 
 def cost_of(row: Row) -> float | None:
+    if not row.has_any(_COST):
+        return None
     costs = [row.take(name, NUMBER) for name in ("totalCost", "calculatedTotalCost")]
     details = _numbers(row.json("costDetails"))
     if details.keys() <= {"total"}:

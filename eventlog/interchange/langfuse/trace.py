@@ -37,9 +37,9 @@ _CALL_IDS = ("tool_call_id", "toolCallId")
 class _Rows(msgspec.Struct):
     """The rows of a trace."""
 
-    trace: list[dict[str, Raw]] = []
-    observations: list[dict[str, Raw]] = []
-    scores: list[dict[str, Raw]] = []
+    trace: list[Raw] = []
+    observations: list[Raw] = []
+    scores: list[Raw] = []
 
 
 _read = msgspec.json.Decoder(_Rows).decode
@@ -54,15 +54,16 @@ class _Observation:
     """An observation and what every mapping needs of it; times in µs."""
 
     def __init__(self, row: Row) -> None:
+        plain = row.take_plain()
         self.row = row
-        self.type = row.take("type", TEXT) or ""
-        self.parent = row.take("parentObservationId", TEXT)
-        self.name = row.take("name", TEXT)
-        self.start = time_of(row.take("startTime", TEXT))
-        self.end = time_of(row.take("endTime", TEXT))
-        self.failed = row.take("level", TEXT) == "ERROR"
-        self.message = row.take("statusMessage", TEXT)
-        self.model = row.take("model", TEXT) or row.take("providedModelName", TEXT)
+        self.type = plain.type or ""
+        self.parent = plain.parent_observation_id or None
+        self.name = plain.name or None
+        self.start = time_of(plain.start_time)
+        self.end = time_of(plain.end_time)
+        self.failed = plain.level == "ERROR"
+        self.message = plain.status_message or None
+        self.model = plain.model or row.take("providedModelName", TEXT)
 
     @property
     def latency_ms(self) -> float | None:
@@ -87,6 +88,7 @@ class _Trace:
         self.trace = self._latest(record.trace, "trace", "trace")[:1]
         rows = self._latest(record.observations, "observations", "observation")
         self.observations = [_Observation(row) for row in rows]
+        self.names = frozenset().union(*self.trace, *rows)
         self.shared = {name: self._shared(name, rows) for name in _OF_TRACE}
         self.shared["sessionId"] = self.session = fitting(self.shared["sessionId"])
         self._tell()
@@ -94,7 +96,7 @@ class _Trace:
         if record.scores:
             self._judge(record.scores)
 
-    def _latest(self, given: list[dict[str, Raw]], name: str, kind: str) -> list[Row]:
+    def _latest(self, given: list[Raw], name: str, kind: str) -> list[Row]:
         """Each row once: of several of one id the one that was updated last, in the place of the first."""
         path = f"{name}[]"
         rows = [Row(each, self.where, path) for each in given]
@@ -110,7 +112,7 @@ class _Trace:
 
     def _shared(self, name: str, rows: list[Row]) -> str | None:
         """What a trace says of itself, or, where rows were enriched with it, the first that says it."""
-        for row in (*self.trace, *rows):
+        for row in (*self.trace, *rows) if name in self.names else ():
             value = row.peek(name, TEXT)
             if value is not None:
                 return value
@@ -144,7 +146,7 @@ class _Trace:
         """The trace's own input, and what its row, or else its first observation, says of it besides."""
         if not self.trace:
             about: dict[str, Raw] = {}
-            for name in _ENRICHED:
+            for name in filter(self.names.__contains__, _ENRICHED):
                 for each in self.observations:
                     value = each.row.json(name)
                     if value is not None and value not in EMPTY:
@@ -260,7 +262,7 @@ class _Trace:
         end = AgentError(short(last.message)) if last.failed else Finished()
         self.draft.add(EpisodeEnded(end), occurred_at=last.end, conversation=self.session)
 
-    def _judge(self, scores: list[dict[str, Raw]]) -> None:
+    def _judge(self, scores: list[Raw]) -> None:
         checks: list[Check] = []
         rewards: list[float] = []
         whys: list[str] = []
@@ -315,7 +317,7 @@ class _Trace:
         row = each.row
         row.drop(*_KNOWN)
         for name, value in self.shared.items():
-            if row.peek(name, TEXT) == value:
+            if name in self.names and row.peek(name, TEXT) == value:
                 row.drop(name)
         known = {"id": row.id, "parentObservationId": each.parent, "name": each.name}
         return Raw(_encode({k: v for k, v in known.items() if v is not None} | self._counted(row)))
