@@ -63,6 +63,20 @@ def test_the_same_of_a_body_at_the_edges(body: bytes, longer: int) -> None:
     same([good, event, good])
 
 
+TOKENS = [b"e", b"E9", b"1", b"9" * 301, b".", b'"', b"\\", b"\\u", b"\\ud800", b"{", b"]", b",", b":", b"\n"]
+TOKENS += [b"\xc3", b"NaN", b"\x00"]
+
+
+@settings(max_examples=examples(400))
+@given(st.data())
+def test_the_same_of_a_body_with_anything_done_to_it(data: st.DataObject) -> None:
+    whole = bytearray(data.draw(strategies.bodies))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(whole)))
+        whole[at : at + data.draw(st.integers(0, 2))] = data.draw(st.sampled_from(TOKENS))
+    same([("A", 1, None, None, None, None, bytes(whole))])
+
+
 def test_the_same_of_a_run_that_is_none() -> None:
     same([("A", 1, 0, None, None, 0, b"{}")], run=b"short")
 
