@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import sha256
 from operator import attrgetter
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from core import digest
@@ -74,6 +74,10 @@ class Packed:
         self.ids = [rows[start + _ID : start + _ID + 16] for start in self.starts]
         self.digests = [rows[start + _DIGEST : start + _DIGEST + 32] for start in self.starts]
 
+    def place(self, number: int) -> int:
+        """Where in the rows an event begins, or where they end."""
+        return self.starts[number] if number < len(self.starts) else len(self.rows)
+
     def patch(self, first_position: int, versions: Sequence[int]) -> None:
         """Write the positions (dense from `first_position`) and versions into the rows."""
         rows, pack_into, position = self.rows, _PATCH.pack_into, first_position
@@ -94,19 +98,31 @@ class Packed:
         return few
 
     @classmethod
-    def joined(cls, batches: Iterable["Packed"]) -> "Packed":
-        """One batch of several, in order."""
+    def joined(cls, stretches: Iterable["Stretch"]) -> "Packed":
+        """One batch of stretches of several, in order."""
         whole = cls()
-        for each in batches:
-            at = len(whole.rows)
-            whole.ids += each.ids
-            whole.streams += each.streams
-            whole.owners += each.owners
-            whole.digests += each.digests
-            whole.expected += each.expected
-            whole.starts += [start + at for start in each.starts]
-            whole.rows += each.rows
+        for packed, first, last in stretches:
+            begin, end = packed.place(first), packed.place(last)
+            at = len(whole.rows) - begin
+            whole.ids += packed.ids[first:last]
+            whole.streams += packed.streams[first:last]
+            whole.owners += packed.owners[first:last]
+            whole.digests += packed.digests[first:last]
+            whole.expected += packed.expected[first:last]
+            whole.starts += [start + at for start in packed.starts[first:last]]
+            whole.rows += memoryview(packed.rows)[begin:end]
         return whole
+
+
+class Stretch(NamedTuple):
+    """Consecutive events of a batch, without the `last`."""
+
+    packed: Packed
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.last - self.first
 
 
 class Packer:
@@ -190,6 +206,14 @@ class Packer:
         self.rows.append(row)
         self.size += len(row)
         return None
+
+    def drop(self, first: int) -> None:
+        """Forget the event of this number, and all after it."""
+        batch = self.batch
+        if first < len(self.rows):
+            self.size = batch.starts[first]
+        for column in (batch.ids, batch.streams, batch.owners, batch.digests, batch.expected, batch.starts, self.rows):
+            del column[first:]
 
     def packed(self) -> Packed:
         """The batch; the packer is spent."""

@@ -9,7 +9,7 @@ from eventlog.interchange.keeper import Keeper
 from eventlog.interchange.mapped import Episode
 from eventlog.ledger import Ledger
 from eventlog.log import Appended, Log
-from eventlog.pack import Packed, pack
+from eventlog.pack import Packed, Stretch, pack
 
 EVENTS = 5_000
 BYTES = 16_000_000
@@ -29,7 +29,8 @@ class Commits:
         self._keeper = keeper
         self._executor = executor
         self._opening = opening
-        self._waiting: list[Episode] = []
+        self._waiting: list[Stretch] = []
+        self._events: list[Event] = []
         self._count = self._size = 0
         self._streams: set[str] = set()
         self._flying: set[str] = set()
@@ -39,14 +40,20 @@ class Commits:
         """Whether an episode waits for its commit, or is on its way."""
         return stream in self._streams or stream in self._flying
 
-    def add(self, episode: Episode) -> None:
+    def add(self, episode: Episode, packed: Packed) -> None:
         """An episode, for the next commit."""
-        if self._count + len(episode.packed) > EVENTS or self._size + len(episode.packed.rows) > BYTES:
+        count, size = episode.last - episode.first, packed.place(episode.last) - packed.place(episode.first)
+        if self._count + count > EVENTS or self._size + size > BYTES:
             self.flush()
-        self._waiting.append(episode)
+        before = self._waiting[-1] if self._waiting else None
+        if before is not None and before.packed is packed and before.last == episode.first:
+            self._waiting[-1] = Stretch(packed, before.first, episode.last)
+        else:
+            self._waiting.append(Stretch(packed, episode.first, episode.last))
+        self._events += episode.events
         self._streams.add(episode.stream)
-        self._count += len(episode.packed)
-        self._size += len(episode.packed.rows)
+        self._count += count
+        self._size += size
 
     def flush(self) -> None:
         """Begin to commit what waits, once the commit before is through."""
@@ -55,10 +62,12 @@ class Commits:
             return
         if not self.begun:
             opening = self._opening()
-            self._waiting.insert(0, Episode(opening.stream, pack([opening]), [opening]))
-        self._under_way = self._executor.submit(_commit, self._log, self._waiting, self._keeper.begun())
+            self._waiting.insert(0, Stretch(pack([opening]), 0, 1))
+            self._events.insert(0, opening)
+        waiting, blobs = (self._waiting, self._events), self._keeper.begun()
+        self._under_way = self._executor.submit(_commit, self._log, *waiting, blobs)
         self._flying = self._streams
-        self._waiting, self._streams, self._count, self._size = [], set(), 0, 0
+        self._waiting, self._events, self._streams, self._count, self._size = [], [], set(), 0, 0
 
     def settle(self) -> None:
         """Wait for the commit under way, and count what it brought."""
@@ -80,14 +89,13 @@ class Commits:
         self.begun = True
 
 
-def _commit(log: Log, episodes: list[Episode], blobs: list[Future[None]]) -> list[Appended]:
-    """Append the episodes, once the blobs that they name are durable: as one commit where the log has such.
+def _commit(log: Log, packed: list[Stretch], events: list[Event], blobs: list[Future[None]]) -> list[Appended]:
+    """Append what waits, once the blobs that it names are durable: as one commit where the log has such.
     Where it has not, the import's beginning is there before all else."""
     for stored in blobs:
         stored.result()
     if isinstance(log, Ledger):
-        return log.commit(Packed.joined(episode.packed for episode in episodes))
-    events = [event for episode in episodes for event in episode.events]
+        return log.commit(Packed.joined(packed))
     if log.direct or events[0].type != ImportStarted.__name__:
         return log.append_many(events)
     return [log.append(events[0]), *log.append_many(events[1:])]

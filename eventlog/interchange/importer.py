@@ -30,10 +30,11 @@ from eventlog.interchange.keeper import Keeper
 from eventlog.interchange.mapped import WRITER, Desk, Digested, Job, Mapped, identity, mapped
 from eventlog.interchange.presence import Firsts, Presence
 from eventlog.interchange.retract import Retractions, Unfinished, stream_of
-from eventlog.interchange.worker import Answer
+from eventlog.interchange.worker import Answers
 from eventlog.interchange.workers import Workers, answers
 from eventlog.ledger import Ledger
 from eventlog.log import Log
+from eventlog.pack import Packed, Packer
 from eventlog.writer import Writer
 
 CHUNK_RECORDS = 128
@@ -51,7 +52,9 @@ Progress = Callable[[int], None]
 
 
 _Item = Digested | Rejected
-_Made = Future[list[Answer | None]] | list[Mapped]
+_Made = tuple[Mapped, Packed]
+"""What a record became, and the batch that its episodes' events lie in."""
+_Work = Future[Answers | None] | list[_Made]
 """What a chunk of records becomes, in a worker or here."""
 
 
@@ -168,7 +171,7 @@ class _Import:
                         yield item.offset
                     else:
                         assert made is not None
-                        self._add(item.record, made)
+                        self._add(item.record, *made)
                         yield item.record.offset
                 if item is None:
                     raise BadRecord("holds no records", where=source.name, mend="check how the file was written")
@@ -226,10 +229,10 @@ class _Import:
 
     def _mapped(
         self, job: Job, size: int | None, chunks: Iterator[list[_Item]]
-    ) -> Iterator[tuple[_Item, Mapped | None]]:
+    ) -> Iterator[tuple[_Item, _Made | None]]:
         """Each item with what it became, in order. The workers map the chunks that they can take, this
         process the others."""
-        begun: deque[tuple[list[_Item], Firsts, _Made]] = deque()
+        begun: deque[tuple[list[_Item], Firsts, _Work]] = deque()
         read = ahead = 0
         for items in chunks:
             records = [item for item in items if isinstance(item, Digested)]
@@ -237,7 +240,7 @@ class _Import:
             known = self.presence.look_up(streams)
             read = records[-1].record.offset if records else read
             future = self._sent(job, records, streams, max(read, size or 0))
-            begun.append((items, known, future or [self._map(job, record) for record in records]))
+            begun.append((items, known, future or self._map(job, records)))
             ahead += _size(items)
             while begun and (len(begun) > AHEAD or ahead > AHEAD_BYTES or _done(begun[0][2])):
                 ahead -= _size(begun[0][0])
@@ -245,9 +248,7 @@ class _Import:
         while begun:
             yield from self._settled(job, *begun.popleft())
 
-    def _sent(
-        self, job: Job, records: list[Digested], streams: list[str], size: int
-    ) -> Future[list[Answer | None]] | None:
+    def _sent(self, job: Job, records: list[Digested], streams: list[str], size: int) -> Future[Answers | None] | None:
         """Give the workers a chunk, if they want it, and if it may be taken for new as a whole."""
         wanted = self._worthwhile(job, size) and self.workers.free
         if not wanted or any(map(self.presence.import_of, streams)):
@@ -259,33 +260,37 @@ class _Import:
         return size >= WORTH and job.importer.name in FORMATS and isinstance(self.log, Ledger)
 
     def _settled(
-        self, job: Job, items: list[_Item], known: Firsts, made: _Made
-    ) -> Iterator[tuple[_Item, Mapped | None]]:
+        self, job: Job, items: list[_Item], known: Firsts, work: _Work
+    ) -> Iterator[tuple[_Item, _Made | None]]:
         records = [item for item in items if isinstance(item, Digested)]
-        found = made if isinstance(made, list) else self._taken(job, records, known, answers(made, len(records)))
-        results = iter(found)
+        results = iter(work if isinstance(work, list) else self._taken(job, records, known, answers(work)))
         for item in items:
             yield item, next(results) if isinstance(item, Digested) else None
 
-    def _taken(self, job: Job, records: list[Digested], known: Firsts, found: list[Answer | None]) -> Iterator[Mapped]:
+    def _taken(self, job: Job, records: list[Digested], known: Firsts, found: Answers | None) -> Iterator[_Made]:
         """What workers made, its bytes stored; what they left, and what is not new, is mapped here."""
-        streams = [episode.stream for answer in found if answer for episode in answer.mapped.episodes]
+        if found is None:
+            yield from self._map(job, records)
+            return
+        streams = [each.stream for answer in found.records if answer for each in answer.mapped.episodes]
         self.presence.look_up(streams, known)
-        for record, answer in zip(records, found, strict=True):
+        for record, answer in zip(records, found.records, strict=True):
             if answer is None or any(self.presence.import_of(each.stream) for each in answer.mapped.episodes):
-                yield self._map(job, record)
+                yield from self._map(job, [record])
                 continue
             if answer.mapped.episodes:
                 self.keeper.store(record.address, record.record.data)
                 for address, data in answer.blobs.items():
                     self.keeper.store(address, data)
-            yield answer.mapped
+            yield answer.mapped, found.packed
 
-    def _map(self, job: Job, record: Digested) -> Mapped:
-        """Map a record here."""
-        keeper = self.keeper
+    def _map(self, job: Job, records: list[Digested]) -> list[_Made]:
+        """Map records here."""
+        keeper, packer = self.keeper, Packer()
         desk = Desk(keeper.keep, keeper.store, keeper.has, partial(self._generation, job))
-        return mapped(job, record, desk, events=not isinstance(self.log, Ledger))
+        made = [mapped(job, each, desk, packer, events=not isinstance(self.log, Ledger)) for each in records]
+        packed = packer.packed()
+        return [(each, packed) for each in made]
 
     def _generation(self, job: Job, digest: bytes, ordinal: int) -> int | None:
         """The generation of a record's nth episode, None if it is in the log and was not retracted there."""
@@ -301,17 +306,18 @@ class _Import:
                 return None
         raise AssertionError
 
-    def _add(self, record: Record, made: Mapped) -> None:
+    def _add(self, record: Record, made: Mapped, packed: Packed) -> None:
         if made.fault is not None:
             self._refuse(record.where, made.fault)
             return
         self.present += made.present
-        self.unmapped.update(made.unmapped)
+        for reason, times in made.unmapped.items():
+            self.unmapped[reason] += times
         for episode in made.episodes:
             if episode.stream in self.commits:
                 self.present += 1
             else:
-                self.commits.add(episode)
+                self.commits.add(episode, packed)
 
     def _refuse(self, where: str, why: str) -> None:
         self.refused += 1
@@ -319,8 +325,8 @@ class _Import:
             self.refusals.append(Refusal(where, why))
 
 
-def _done(made: _Made) -> bool:
-    return isinstance(made, list) or made.done()
+def _done(work: _Work) -> bool:
+    return isinstance(work, list) or work.done()
 
 
 def _size(items: list[_Item]) -> int:

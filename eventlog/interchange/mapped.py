@@ -1,4 +1,4 @@
-"""What a record becomes: whole episodes, packed, with the bytes that they refer to.
+"""What a record becomes: whole episodes, packed, and the bytes that they refer to.
 
 It follows from the record and the job alone, so any process may do it.
 """
@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from core.errors import BadEvent, BadRecord
@@ -21,7 +22,7 @@ from eventlog.interchange import Context, EpisodeDraft, Importer, Record, rows
 from eventlog.interchange.identity import Identity
 from eventlog.large import body
 from eventlog.log import MAX_BATCH_BYTES, MAX_BATCH_EVENTS
-from eventlog.pack import Packed, Packer
+from eventlog.pack import Packer
 
 WRITER = "import"
 
@@ -51,15 +52,17 @@ class Digested(NamedTuple):
         return f"sha256:{self.digest.hex()}"
 
 
-class Episode(NamedTuple):
-    """An episode of a record. `events` are kept only for a log that does not take packed ones."""
+class Episode(msgspec.Struct, frozen=True):
+    """An episode of a record: its events are those from `first` to before `last` of what was packed. They are
+    kept as `events` too only for a log that does not take packed ones."""
 
     stream: str
-    packed: Packed
-    events: list[Event]
+    first: int
+    last: int
+    events: list[Event] = []
 
 
-class Mapped(NamedTuple):
+class Mapped(msgspec.Struct, frozen=True):
     """What a record became, or the `fault` for which it is refused. `present`: episodes left out."""
 
     episodes: list[Episode]
@@ -87,9 +90,10 @@ _identity = lru_cache(maxsize=8_192)(Identity)
 """Asked for when a record is looked up, and again when it is mapped."""
 
 
-def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) -> Mapped:
-    """Turn a record into episodes, all of them or none; `events` asks for these too."""
+def mapped(job: Job, digested: Digested, desk: Desk, packer: Packer, *, events: bool = False) -> Mapped:
+    """Turn a record into episodes, all of them packed or none; `events` asks for these too."""
     record, digest = digested
+    begun = len(packer)
     episodes: list[Episode] = []
     unmapped: dict[str, int] = {}
     present = 0
@@ -108,32 +112,48 @@ def mapped(job: Job, digested: Digested, desk: Desk, *, events: bool = False) ->
                 present += 1
                 continue
             made = identity(job, digest, ordinal, generation)
-            kept: list[Event] | None = [] if events else None
-            packed = _packed(job, draft, made, digested, desk, kept)
-            episodes.append(Episode(made.stream, packed, kept or []))
+            first = len(packer)
+            kept = _pack(job, draft, made, digested, desk, packer, events=events)
+            episodes.append(Episode(made.stream, first, len(packer), kept))
             for reason, times in draft.unmapped.items():
                 unmapped[reason] = unmapped.get(reason, 0) + times
     except (BadRecord, BadEvent) as error:
-        return Mapped([], 0, {}, error.what)
+        fault = error.what
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        return Mapped([], 0, {}, f"the importer of {job.importer.name} cannot read it: {error!r}")
-    return Mapped(episodes, present, unmapped)
+        fault = f"the importer of {job.importer.name} cannot read it: {error!r}"
+    else:
+        return Mapped(episodes, present, unmapped)
+    packer.drop(begun)
+    return Mapped([], 0, {}, fault)
 
 
-def _packed(
-    job: Job, draft: EpisodeDraft, identity: Identity, digested: Digested, desk: Desk, events: list[Event] | None
-) -> Packed:
-    """The episode as rows, and as events if there is a list for them. BadRecord if it is more than a
-    commit holds."""
-    importer, record, stream, run = job.importer, digested.record, identity.stream, identity.run
-    desk.store(digested.address, record.data)
-    kept = BlobRef(digested.address, len(record.data), "application/json")
+def _pack(
+    job: Job,
+    draft: EpisodeDraft,
+    identity: Identity,
+    digested: Digested,
+    desk: Desk,
+    packer: Packer,
+    *,
+    events: bool,
+) -> list[Event]:
+    """Pack an episode; its events, if they are wanted. BadRecord if it is more than a commit holds."""
+    importer, record, stream, run, address = (
+        job.importer,
+        digested.record,
+        identity.stream,
+        identity.run,
+        digested.address,
+    )
+    desk.store(address, record.data)
+    kept = BlobRef(address, len(record.data), "application/json")
     origin = Origin(importer.name, importer.mapping, identity.generation, job.import_id, record.where, kept)
     split = job.split if draft.started.split == "train" else draft.started.split
     draft.start(replace(draft.started, origin=origin, split=split))
-    episode = rows.fastest()(Packer(), stream, WRITER, run, identity.events)
-    packer = episode.packer
+    episode = rows.fastest()(packer, stream, WRITER, run, identity.events)
+    most = packer.size + MAX_BATCH_BYTES // 2
     expected: int | None = 0
+    made: list[Event] = []
     for seq, (payload, occurred_at, actor, conversation) in enumerate(draft.events, 1):
         if isinstance(payload, EpisodeEnded) and not payload.runs:
             payload = replace(payload, runs={uuid_text(run): seq})
@@ -141,10 +161,10 @@ def _packed(
         fault = episode.add(seq, type_, schema, occurred_at, actor, conversation, expected, data)
         if fault is not None:
             raise BadEvent(fault)
-        if seq == MAX_BATCH_EVENTS or packer.size >= MAX_BATCH_BYTES // 2:
+        if seq == MAX_BATCH_EVENTS or packer.size >= most:
             raise BadRecord(f"an episode of {len(draft.events):,} events is more than one commit holds")
-        if events is not None:
-            events.append(
+        if events:
+            made.append(
                 Event(
                     event_id=packer.batch.ids[-1], stream=stream, writer=WRITER, run=run, seq=seq, type=type_,
                     schema=schema, occurred_at=occurred_at, actor=actor, conversation=conversation,
@@ -152,4 +172,4 @@ def _packed(
                 )
             )  # fmt: skip
         expected = None
-    return packer.packed()
+    return made

@@ -11,12 +11,15 @@ from hashlib import sha256
 from multiprocessing.connection import Connection
 from typing import NamedTuple, get_args
 
+import msgspec
+
 from core.vocabulary import BlobRef
 from core.vocabulary.base import Split
 from eventlog.blobs.media_type import sniff
 from eventlog.collector import seldom_collected
 from eventlog.interchange import Record
 from eventlog.interchange.mapped import Desk, Digested, Job, Mapped, mapped
+from eventlog.pack import Packed, Packer
 
 
 class Sent(NamedTuple):
@@ -29,11 +32,18 @@ class Sent(NamedTuple):
     digest: bytes
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """What a record became, and the bytes to store for it besides its own, by their addresses."""
 
     mapped: Mapped
     blobs: dict[str, bytes]
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """What records became, one after the other, None where one was left; their events are `packed` together."""
+
+    records: list[Answer | None]
+    packed: Packed
 
 
 class _Elsewhere(Exception):
@@ -41,43 +51,49 @@ class _Elsewhere(Exception):
 
 
 def serve(descriptor: int) -> None:
-    """Answer each (job, records) that comes through a pipe with an answer a record, None where it was left."""
+    """Answer each (job, records) that comes through a pipe; None where it went wrong."""
     with seldom_collected(), Connection(descriptor) as pipe, suppress(EOFError, OSError):
         while True:
             job, records = pipe.recv()
             try:
                 made = map_all(job, records)
             except Exception:
-                made = [None] * len(records)
+                made = None
             pipe.send_bytes(pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
 
 
-def map_all(job: Job, records: list[Sent]) -> list[Answer | None]:
+def map_all(job: Job, records: list[Sent]) -> Answers:
     splits = {split: split for split in get_args(Split)}
     job = job._replace(split=splits[job.split])  # msgspec leaves a default out that is the very same object
-    known: dict[bytes, BlobRef] = {}
-    return [_answer(job, sent, known) for sent in records]
+    known: dict[bytes, tuple[BlobRef, bytes]] = {}
+    packer = Packer()
+    return Answers([_answer(job, sent, packer, known) for sent in records], packer.packed())
 
 
-def _answer(job: Job, sent: Sent, known: dict[bytes, BlobRef]) -> Answer | None:
+def _answer(job: Job, sent: Sent, packer: Packer, known: dict[bytes, tuple[BlobRef, bytes]]) -> Answer | None:
     digested = Digested(Record(sent.where, sent.data, {}, sent.offset, sent.twin), sent.digest)
     blobs: dict[str, bytes] = {}
+    begun = len(packer)
+    desk = Desk(_keeping(blobs, known), blobs.__setitem__, _elsewhere, lambda _, __: 1)
     try:
-        made = mapped(job, digested, Desk(_keeping(blobs, known), blobs.__setitem__, _elsewhere, lambda _, __: 1))
+        made = mapped(job, digested, desk, packer)
     except _Elsewhere:
+        packer.drop(begun)
         return None
     blobs.pop(digested.address, None)
     return Answer(made, blobs)
 
 
-def _keeping(blobs: dict[str, bytes], known: dict[bytes, BlobRef]) -> Callable[[bytes], BlobRef]:
-    """Puts bytes among the blobs of a record; what records of one file share is `known` from the first."""
+def _keeping(blobs: dict[str, bytes], known: dict[bytes, tuple[BlobRef, bytes]]) -> Callable[[bytes], BlobRef]:
+    """Puts bytes among the blobs of a record; what records share is `known` from the first, and sent once."""
 
     def keep(data: bytes) -> BlobRef:
-        reference = known.get(data)
-        if reference is None:
-            reference = known[data] = BlobRef(f"sha256:{sha256(data).hexdigest()}", len(data), sniff(data))
-        blobs[reference.address] = data
+        found = known.get(data)
+        if found is None:
+            address = f"sha256:{sha256(data).hexdigest()}"
+            found = known[data] = BlobRef(address, len(data), sniff(data)), data
+        reference, same = found
+        blobs[reference.address] = same
         return reference
 
     return keep

@@ -16,7 +16,7 @@ from multiprocessing import Pipe
 from typing import Self
 
 from eventlog.interchange.mapped import Digested, Job
-from eventlog.interchange.worker import Answer, Sent
+from eventlog.interchange.worker import Answers, Sent
 
 MOST = 3
 """More would wait for this process."""
@@ -49,7 +49,7 @@ class _Worker:
             )
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="trajlog-worker")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="trajlog-worker")
-        self._given: list[Future[list[Answer | None]]] = []
+        self._given: list[Future[Answers | None]] = []
 
     @property
     def free(self) -> bool:
@@ -61,9 +61,9 @@ class _Worker:
         self._given = [future for future in self._given if not future.done()]
         return len(self._given)
 
-    def submit(self, job: Job, sent: list[Sent]) -> "Future[list[Answer | None]]":
+    def submit(self, job: Job, sent: list[Sent]) -> "Future[Answers | None]":
         self._writer.submit(self._pipe.send_bytes, pickle.dumps((job, sent), pickle.HIGHEST_PROTOCOL))
-        future: Future[list[Answer | None]] = self._reader.submit(self._pipe.recv)
+        future: Future[Answers | None] = self._reader.submit(self._pipe.recv)
         self._given.append(future)
         return future
 
@@ -95,9 +95,8 @@ class Workers:
         """Whether there are any, and one has not enough to do."""
         return len(self._workers) < self._count or any(worker.free for worker in self._workers)
 
-    def submit(self, job: Job, records: Sequence[Digested]) -> "Future[list[Answer | None]] | None":
-        """Have the records mapped: an answer each, in order, None where it was left. None if no worker
-        is `free`."""
+    def submit(self, job: Job, records: Sequence[Digested]) -> "Future[Answers | None] | None":
+        """Have the records mapped; None if no worker is `free`."""
         self.start()
         worker = min((each for each in self._workers if each.free), key=_Worker.waiting, default=None)
         if worker is None:
@@ -112,12 +111,12 @@ class Workers:
             worker.close()
 
 
-def answers(future: "Future[list[Answer | None]]", number: int) -> list[Answer | None]:
-    """The answers, once they are there; of a worker that was killed, none."""
+def answers(future: "Future[Answers | None]") -> Answers | None:
+    """The answers, once they are there; None of a worker that was killed."""
     try:
         return future.result()
     except (OSError, EOFError):
-        return [None] * number
+        return None
 
 
 @contextmanager
