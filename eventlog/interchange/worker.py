@@ -4,6 +4,7 @@ A worker has neither the log nor the blob store: it takes every record for new. 
 ask for, it leaves to the process that has both.
 """
 
+import os
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from core.vocabulary import BlobRef
 from core.vocabulary.base import Split
 from eventlog.blobs.media_type import sniff
 from eventlog.collector import seldom_collected
-from eventlog.interchange import Record
+from eventlog.interchange import Record, rows
 from eventlog.interchange.mapped import Desk, Digested, Job, Mapped, mapped
 from eventlog.pack import Packed, Packer
 
@@ -48,6 +49,24 @@ class Answers(msgspec.Struct, frozen=True):
 
 class _Elsewhere(Exception):
     """The mapping needs what a worker has not."""
+
+
+def run(descriptors: list[int]) -> None:
+    """Serve each of these pipes in a process of its own: this one and others, forked from it once all that they need
+    is there."""
+    rows.fastest()
+    mine, *others = descriptors
+    for other in others:
+        try:
+            if os.fork() == 0:
+                mine = other
+                break
+        except OSError:  # no more processes are to be had: nobody answers there
+            break
+    for other in descriptors:
+        if other != mine:
+            os.close(other)
+    serve(mine)
 
 
 def serve(descriptor: int) -> None:

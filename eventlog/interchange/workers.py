@@ -1,7 +1,8 @@
 """Maps records in other processes, beside this one, which reads, commits and maps what they leave.
 
-Each is a Python of its own that imports `worker` and nothing of the caller's; it ends when nobody holds
-the other end of its pipe, and so with this process however that ends.
+They are forked from a Python of their own that has imported `worker` and nothing of the caller's, in a
+process group of their own, which Ctrl-C does not reach: the process that sends them work decides. Each
+ends when nobody holds the other end of its pipe, and so with this process however that ends.
 """
 
 import os
@@ -9,10 +10,11 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, suppress
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import Self
 
 from eventlog.interchange.mapped import Digested, Job
@@ -24,41 +26,37 @@ QUEUED = 3
 """Jobs that a worker has before it at most: enough while this process has something else to do, and
 few to wait for in the end."""
 
-_PROGRAM = "import sys; from eventlog.interchange.worker import serve; serve(int(sys.argv[1]))"
+_PROGRAM = "import sys; from eventlog.interchange.worker import run; run([int(given) for given in sys.argv[1:]])"
 
 
 def count() -> int:
-    """How many workers this machine has cores for."""
-    return min(MOST, len(os.sched_getaffinity(0)) - 1)
+    """How many workers this machine has cores for: this process leaves them most of the time."""
+    cores = len(os.sched_getaffinity(0))
+    return min(MOST, cores) if cores > 1 else 0
 
 
 class _Worker:
-    """A process, and what it was given. One thread writes to it while another reads: neither it nor
-    this process waits for the other to take what it has."""
+    """The way to a process, and what it was given. One thread writes to it while another reads: neither it
+    nor this process waits for the other to take what it has."""
 
-    def __init__(self) -> None:
-        self._pipe, theirs = Pipe()
-        with theirs, _uninterrupted():
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            )
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="trajlog-worker")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="trajlog-worker")
         self._given: list[Future[Answers | None]] = []
+        self._lives = True
 
     @property
     def free(self) -> bool:
-        """Whether it lives, and has not enough to do."""
-        return self._process.poll() is None and self.waiting() < QUEUED
+        """Whether it lives, as far as is known, and has not enough to do."""
+        return self.waiting() < QUEUED and self._lives
 
     def waiting(self) -> int:
         """How many jobs it has before it."""
-        self._given = [future for future in self._given if not future.done()]
+        done = [future for future in self._given if future.done()]
+        if done:
+            self._lives = self._lives and not any(future.exception() for future in done)
+            self._given = [future for future in self._given if future not in done]
         return len(self._given)
 
     def submit(self, job: Job, sent: list[Sent]) -> "Future[Answers | None]":
@@ -68,11 +66,9 @@ class _Worker:
         return future
 
     def close(self) -> None:
-        self._process.kill()
         for pool in (self._writer, self._reader):
             pool.shutdown(cancel_futures=True)
         self._pipe.close()
-        self._process.wait()
 
 
 class Workers:
@@ -81,19 +77,28 @@ class Workers:
     def __init__(self, count: int) -> None:
         self._count = count
         self._workers: list[_Worker] = []
+        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start them, as far as they are not: the first work does so too, and then waits for them."""
-        try:
-            while len(self._workers) < self._count:
-                self._workers.append(_Worker())
-        except OSError:  # no more processes are to be had
-            self._count = len(self._workers)
+        """Start them, unless they are: the first work does so too, and then waits for them."""
+        if self._workers or not self._count:
+            return
+        with ExitStack() as stack:
+            theirs: list[Connection] = []
+            try:
+                for _ in range(self._count):
+                    ours, other = Pipe()
+                    self._workers.append(_Worker(ours))
+                    theirs.append(stack.enter_context(other))
+                self._process = _forked([other.fileno() for other in theirs])
+            except OSError:  # no more processes are to be had
+                self._count = 0
+                self._close()
 
     @property
     def free(self) -> bool:
-        """Whether there are any, and one has not enough to do."""
-        return len(self._workers) < self._count or any(worker.free for worker in self._workers)
+        """Whether there are any, or may be, and one has not enough to do."""
+        return any(worker.free for worker in self._workers) if self._workers else self._count > 0
 
     def submit(self, job: Job, records: Sequence[Digested]) -> "Future[Answers | None] | None":
         """Have the records mapped; None if no worker is `free`."""
@@ -103,12 +108,20 @@ class Workers:
             return None
         return worker.submit(job, [Sent(r.where, r.data, r.offset, r.twin, digest) for r, digest in records])
 
+    def _close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+        self._workers = []
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for worker in self._workers:
-            worker.close()
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._close()
 
 
 def answers(future: "Future[Answers | None]") -> Answers | None:
@@ -119,11 +132,14 @@ def answers(future: "Future[Answers | None]") -> Answers | None:
         return None
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Processes that are started here never see Ctrl-C: the one that sends them work decides."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _forked(descriptors: list[int]) -> subprocess.Popen[bytes]:
+    """The first of the workers, which makes the others: one for each pipe."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _PROGRAM, *map(str, descriptors)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=descriptors,
+        process_group=0,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +95,13 @@ def test_what_is_there_or_was_retracted_is_known(ledger: Ledger, tmp_path: Path,
     assert sent
 
 
-def test_a_worker_that_dies_costs_nothing(ledger: Ledger, tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", [slice(0, 1), slice(1, 2), slice(0, 2)])
+def test_a_worker_that_dies_costs_nothing(ledger: Ledger, tmp_path: Path, which: slice) -> None:
     def kill() -> None:
-        while not (children := _workers(os.getpid())):
+        while len(found := _workers(os.getpid())) < 2:
             time.sleep(0.01)
-        for child in children:
-            os.kill(child, signal.SIGKILL)
+        for each in found[which]:
+            os.kill(each, signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -131,7 +133,7 @@ from eventlog.ledger import Ledger
 importer.WORTH = 1
 path = Path({str(tmp_path / "a.json")!r})
 with Ledger({database.url!r}) as log:
-    importer.run(log, [Source("a.json", path)], BlobStore(path.parent / "blobs"), workers=1)
+    importer.run(log, [Source("a.json", path)], BlobStore(path.parent / "blobs"), workers=2)
 """)
     root = Path(__file__).parents[3]
     process = subprocess.Popen(
@@ -141,7 +143,7 @@ with Ledger({database.url!r}) as log:
         text=True,
         start_new_session=True,
     )
-    while not (children := _workers(process.pid)):
+    while len(children := _workers(process.pid)) < 2:
         assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.3)
@@ -197,11 +199,12 @@ def test_bare_lists_of_messages_are_read_the_same(ledger: Ledger, tmp_path: Path
 
 
 def _workers(parent: int) -> list[int]:
-    """The process ids of the workers that a process has."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    threads = [path.read_text().split() for path in Path(f"/proc/{parent}/task").glob("*/children")]
-    found = {int(child) for each in (children, *threads) for child in each}
-    return [child for child in found if "interchange.worker" in _command(child)]
+    """The process ids of the workers that a process has, the first the one that made the others."""
+    found: list[int] = []
+    for path in Path(f"/proc/{parent}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += [child for child in map(int, path.read_text().split()) if "interchange.worker" in _command(child)]
+    return found + [each for child in found for each in _workers(child)]
 
 
 def _command(pid: int) -> str:
