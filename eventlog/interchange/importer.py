@@ -249,9 +249,8 @@ class _Import:
             yield from self._settled(job, *begun.popleft())
 
     def _sent(self, job: Job, records: list[Digested], streams: list[str], size: int) -> Future[Answers | None] | None:
-        """Give the workers a chunk, if they want it, and if it may be taken for new as a whole."""
-        wanted = self._worthwhile(job, size) and self.workers.free
-        if not wanted or any(map(self.presence.import_of, streams)):
+        """Give the workers a chunk, if it may be taken for new as a whole."""
+        if not self._worthwhile(job, size) or any(map(self.presence.import_of, streams)):
             return None
         return self.workers.submit(job, records)
 

@@ -1,4 +1,5 @@
-"""Maps records in other processes, beside this one, which reads, commits and maps what they leave.
+"""Maps records in other processes, beside this one, which reads, commits and maps only what they leave:
+else the thread that commits would wait for it.
 
 They are forked from a Python of their own that has imported `worker` and nothing of the caller's, in a
 process group of their own, which Ctrl-C does not reach: the process that sends them work decides. Each
@@ -15,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from operator import attrgetter
 from typing import Self
 
 from eventlog.interchange.mapped import Digested, Job
@@ -22,15 +24,11 @@ from eventlog.interchange.worker import Answers, Sent
 
 MOST = 3
 """More would wait for this process."""
-QUEUED = 3
-"""Jobs that a worker has before it at most: enough while this process has something else to do, and
-few to wait for in the end."""
-
 _PROGRAM = "import sys; from eventlog.interchange.worker import run; run([int(given) for given in sys.argv[1:]])"
 
 
 def count() -> int:
-    """How many workers this machine has cores for: this process leaves them most of the time."""
+    """How many workers this machine has cores for: this process leaves them free most of the time."""
     cores = len(os.sched_getaffinity(0))
     return min(MOST, cores) if cores > 1 else 0
 
@@ -44,19 +42,19 @@ class _Worker:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="trajlog-worker")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="trajlog-worker")
         self._given: list[Future[Answers | None]] = []
-        self._lives = True
+        self._died = False
 
     @property
-    def free(self) -> bool:
-        """Whether it lives, as far as is known, and has not enough to do."""
-        return self.waiting() < QUEUED and self._lives
-
-    def waiting(self) -> int:
-        """How many jobs it has before it."""
+    def lives(self) -> bool:
+        """Whether it lives, as far as its answers tell."""
         done = [future for future in self._given if future.done()]
-        if done:
-            self._lives = self._lives and not any(future.exception() for future in done)
-            self._given = [future for future in self._given if future not in done]
+        self._died = self._died or any(future.exception() for future in done)
+        self._given = [future for future in self._given if future not in done]
+        return not self._died
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs it has before it, as far as was looked."""
         return len(self._given)
 
     def submit(self, job: Job, sent: list[Sent]) -> "Future[Answers | None]":
@@ -95,18 +93,14 @@ class Workers:
                 self._count = 0
                 self._close()
 
-    @property
-    def free(self) -> bool:
-        """Whether there are any, or may be, and one has not enough to do."""
-        return any(worker.free for worker in self._workers) if self._workers else self._count > 0
-
     def submit(self, job: Job, records: Sequence[Digested]) -> "Future[Answers | None] | None":
-        """Have the records mapped; None if no worker is `free`."""
+        """Have the records mapped; None if there is no worker that lives."""
         self.start()
-        worker = min((each for each in self._workers if each.free), key=_Worker.waiting, default=None)
-        if worker is None:
+        living = [worker for worker in self._workers if worker.lives]
+        if not living:
             return None
-        return worker.submit(job, [Sent(r.where, r.data, r.offset, r.twin, digest) for r, digest in records])
+        sent = [Sent(r.where, r.data, r.offset, r.twin, digest) for r, digest in records]
+        return min(living, key=attrgetter("waiting")).submit(job, sent)
 
     def _close(self) -> None:
         for worker in self._workers:

@@ -70,7 +70,7 @@ def test_the_log_is_the_same_as_without_them(
     records[11] = result(3)
     records[20]["traj"][1]["content"] = "x" * 70_000
     report = _take(ledger, tmp_path, text(*records))
-    assert sent and sum(sent) < MANY
+    assert sum(sent) == MANY
     beside = list(ledger.read_all())
     stored = list(BlobStore(tmp_path / "blobs").addresses())
     database.empty()
