@@ -107,23 +107,23 @@ class Gather:
         self._waiting: list[tuple[int, bytes, Part]] = []
         self._joins: dict[tuple[bytes, str | None, int], int] = {}
         self._count = self._size = 0
-        self._on_disk = False
+        self._on_disk = self._named = False
 
     def add(self, key: bytes, part: Part, *, group: str | None = None, rank: int = 0) -> None:
         """A piece that belongs to `key`; with `group`, all of `key` belongs to that."""
         self._count += 1
         self._size += len(part.data) + len(part.shared) + PIECE_COST
         self._waiting.append((self._count, key, part))
-        self._joins.setdefault((key, group, rank if group is not None else _NO_RANK), self._count)
+        if group is None:
+            rank = _NO_RANK
+        else:
+            self._named = True
+        self._joins.setdefault((key, group, rank), self._count)
         if self._size > (BATCH if self._on_disk else MEMORY):
             self._write()
 
     def groups(self, limit: int) -> Iterator[Group]:
         """The groups, in order of their first piece; those of more than `limit` bytes without pieces."""
-        if self._on_disk:
-            self._write()
-        self._join()
-        self._run(_JOINED)
         for _, parts in groupby(self._written() if self._on_disk else self._waited(), key=itemgetter(0)):
             yield _group(parts, limit)
 
@@ -139,6 +139,8 @@ class Gather:
 
     def _written(self) -> Iterator[_Placed]:
         """The pieces in order, where they were written."""
+        self._write()
+        self._run(_JOINED)
         self._run(_ORDER)
         id_, text = None, b""
         for first, name, key, place, data, shared, at, part_name in self._database.execute(_PIECES):
@@ -148,8 +150,14 @@ class Gather:
 
     def _waited(self) -> Iterator[_Placed]:
         """The same where they all wait."""
-        found = self._database.execute("SELECT key, first, name FROM grouped")
-        places = {key: (first, name) for key, first, name in found}
+        places: dict[bytes, tuple[int, str | None]]
+        if self._named:
+            self._join()
+            self._run(_JOINED)
+            found = self._database.execute("SELECT key, first, name FROM grouped")
+            places = {key: (first, name) for key, first, name in found}
+        else:
+            places = {key: (first, None) for (key, _, _), first in self._joins.items()}
         yield from sorted(((*places[key], key, part) for _, key, part in self._waiting), key=itemgetter(0))
 
     def _text(self, id_: int) -> bytes:
