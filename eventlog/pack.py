@@ -115,14 +115,11 @@ class Packed:
 
 
 class Stretch(NamedTuple):
-    """Consecutive events of a batch, without the `last`."""
+    """Consecutive events of a batch: those from `first` to before `last`."""
 
     packed: Packed
     first: int
     last: int
-
-    def __len__(self) -> int:
-        return self.last - self.first
 
 
 class Packer:

@@ -14,7 +14,7 @@ from core.event import Event, StoredEvent
 from core.identity import uuid7
 from eventlog.ledger import Ledger
 from eventlog.log import MAX_BATCH_BYTES, BatchTooLarge
-from eventlog.pack import COLUMNS, HEADER, TRAILER, crc, pack
+from eventlog.pack import COLUMNS, HEADER, TRAILER, Packed, Packer, Stretch, crc, pack
 from eventlog.testing import an_event, refused_events, rich_events
 from tests.core.strategies import events
 from tests.examples import examples
@@ -54,6 +54,30 @@ def test_any_event_that_passes_the_door_comes_back(ledger: Ledger, some: list[Ev
     after = ledger.head().position
     ledger.append_many(sent)
     assert [as_written(event) for event in ledger.read_all(after=after)] == [asdict(event) for event in sent]
+
+
+def parts(packed: Packed) -> list[object]:
+    names = ("ids", "streams", "owners", "digests", "expected", "starts", "rows")
+    return [getattr(packed, name) for name in names]
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=4))
+def test_stretches_of_batches_are_joined_in_order(cuts: list[tuple[int, int]]) -> None:
+    given = [an_event(f"episode/{seq}", seq=seq + 1, expected_version=seq or None) for seq in range(6)]
+    packed, stretches = pack(given), [(first, last) for first, last in cuts if first <= last]
+    joined = Packed.joined(Stretch(packed, first, last) for first, last in stretches)
+    assert parts(joined) == parts(pack([event for first, last in stretches for event in given[first:last]]))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_a_packer_forgets_what_came_last(kept: int) -> None:
+    given = [an_event(f"episode/{seq}", seq=seq + 1) for seq in range(4)]
+    packer = Packer()
+    packer.take(given[:3])
+    packer.drop(kept)
+    packer.take(given[3:])
+    assert packer.size == sum(map(len, packer.rows))
+    assert parts(packer.packed()) == parts(pack([*given[:kept], given[3]]))
 
 
 def test_a_batch_comes_through_a_pipe_as_it_was() -> None:
