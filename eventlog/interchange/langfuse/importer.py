@@ -2,9 +2,9 @@
 them (JSON lines, `trace_id`), as the UI and the API give them (JSON, `traceId`), a trace with its
 observations inside, or pages of the API.
 
-A trace is an episode. Its rows may lie anywhere in the file and in any mixture: they are gathered on
-disk first, so that memory holds one trace at a time. Files of one export belong together: read on
-their own, scores have no episode to be in.
+A trace is an episode. Its rows may lie anywhere in the file and in any mixture: they are gathered
+first, on disk where they are many, so that memory stays bounded. Files of one export belong together:
+read on their own, scores have no episode to be in.
 """
 
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,8 @@ ExportTraceServiceRequest, to a line. A single request, an array of them, and lo
 events among the spans are read too.
 
 A trace is an episode, from however many lines its spans come; traces whose spans name one
-`gen_ai.conversation.id` are one episode together. Spans are gathered on disk first, so that memory
-holds one episode at a time. Traces without a GenAI span are left out, and said in one line.
+`gen_ai.conversation.id` are one episode together. Spans are gathered first, on disk where they are
+many, so that memory stays bounded. Traces without a GenAI span are left out, and said in one line.
 """
 
 from collections.abc import Iterator
