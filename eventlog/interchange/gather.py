@@ -1,6 +1,6 @@
 """Gathers what belongs together from all over a file, in memory bounded by the largest group.
 
-Pieces go into a temporary database on disk, under the key they belong to, once they are more than some
+Parts go into a temporary database on disk, under the key they belong to, once they are more than some
 megabytes; afterwards they come back group by group, in the order in which the groups first appeared.
 Keys may be joined: everything under the keys that were joined to one name is one group. Of two names of
 a key the one of the lower rank holds; between two of the same rank the key stays alone.
@@ -18,10 +18,10 @@ from typing import NamedTuple, Self
 from core.errors import DiskFull, Unavailable
 
 MEMORY = 32 << 20
-"""Bytes of pieces that wait before they are written for the first time; BATCH, afterwards."""
+"""Bytes of parts that wait before they are written for the first time; BATCH, afterwards."""
 BATCH = 1 << 20
-PIECE_COST = 400
-"""Bytes of memory that a piece takes besides its own."""
+PART_COST = 400
+"""Bytes of memory that a part takes besides its own."""
 CACHE_KB = 32_768
 MAX_SHARED = 10_000
 """How many shared texts are remembered in memory; more are only written twice."""
@@ -38,7 +38,7 @@ CREATE TABLE shared (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE grouped (
     key BLOB PRIMARY KEY, first INTEGER NOT NULL, name TEXT, rank INTEGER NOT NULL, alone INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
-CREATE TABLE piece (
+CREATE TABLE part (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, place TEXT NOT NULL, shared INTEGER, at TEXT NOT NULL,
     name TEXT NOT NULL, data BLOB NOT NULL
 );
@@ -63,16 +63,16 @@ WHERE name IS NOT NULL
 _ORDER = """
 CREATE TABLE ordered (place INTEGER PRIMARY KEY, first INTEGER NOT NULL, name TEXT, id INTEGER NOT NULL);
 INSERT INTO ordered (first, name, id)
-SELECT grouped.first, grouped.name, piece.id FROM piece JOIN grouped USING (key) ORDER BY 1, 3
+SELECT grouped.first, grouped.name, part.id FROM part JOIN grouped USING (key) ORDER BY 1, 3
 """
-_PIECES = """
-SELECT ordered.first, ordered.name, piece.key, piece.place, piece.data, piece.shared, piece.at, piece.name
-FROM ordered CROSS JOIN piece ON piece.id = ordered.id ORDER BY ordered.place
+_PARTS = """
+SELECT ordered.first, ordered.name, part.key, part.place, part.data, part.shared, part.at, part.name
+FROM ordered CROSS JOIN part ON part.id = ordered.id ORDER BY ordered.place
 """
 
 
 class Part(NamedTuple):
-    """One piece: where it lay, its bytes, the bytes that it shares with others, when it began and its name."""
+    """One part: where it lay, its bytes, the bytes that it shares with others, when it began and its name."""
 
     place: str
     data: bytes
@@ -82,21 +82,21 @@ class Part(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What belongs together: `key`, or the `name` that keys were joined to. `pieces` is None if they
+    """What belongs together: `key`, or the `name` that keys were joined to. `parts` is None if they
     are larger than the limit; `place` is where the first one lay."""
 
     key: bytes | None
     name: str | None
     place: str
-    pieces: list[Part] | None
+    parts: list[Part] | None
 
 
 _Placed = tuple[int, str | None, bytes, Part]
-"""A piece with its group: the number of that one's first piece, its name, the piece's own key."""
+"""A part with its group: the number of that one's first part, its name, the part's own key."""
 
 
 class Gather:
-    """Pieces on their way into groups."""
+    """Parts on their way into groups."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
@@ -110,9 +110,9 @@ class Gather:
         self._on_disk = self._named = False
 
     def add(self, key: bytes, part: Part, *, group: str | None = None, rank: int = 0) -> None:
-        """A piece that belongs to `key`; with `group`, all of `key` belongs to that."""
+        """A part that belongs to `key`; with `group`, all of `key` belongs to that."""
         self._count += 1
-        self._size += len(part.data) + len(part.shared) + PIECE_COST
+        self._size += len(part.data) + len(part.shared) + PART_COST
         self._waiting.append((self._count, key, part))
         if group is None:
             rank = _NO_RANK
@@ -123,7 +123,7 @@ class Gather:
             self._write()
 
     def groups(self, limit: int) -> Iterator[Group]:
-        """The groups, in order of their first piece; those of more than `limit` bytes without pieces."""
+        """The groups, in order of their first part; those of more than `limit` bytes without parts."""
         for _, parts in groupby(self._written() if self._on_disk else self._waited(), key=itemgetter(0)):
             yield _group(parts, limit)
 
@@ -138,12 +138,12 @@ class Gather:
         self.close()
 
     def _written(self) -> Iterator[_Placed]:
-        """The pieces in order, where they were written."""
+        """The parts in order, where they were written."""
         self._write()
         self._run(_JOINED)
         self._run(_ORDER)
         id_, text = None, b""
-        for first, name, key, place, data, shared, at, part_name in self._database.execute(_PIECES):
+        for first, name, key, place, data, shared, at, part_name in self._database.execute(_PARTS):
             if shared != id_:
                 id_, text = shared, b"" if shared is None else self._text(shared)
             yield first, name, key, Part(place, data, text, at, part_name)
@@ -181,10 +181,10 @@ class Gather:
         return id_
 
     def _write(self) -> None:
-        """Write the pieces that wait."""
+        """Write the parts that wait."""
         rows = ((count, key, p.place, self._share(p.shared), p.at, p.name, p.data) for count, key, p in self._waiting)
         with _translated():
-            self._database.executemany("INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._database.executemany("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         self._waiting.clear()
         self._size, self._on_disk = 0, True
         self._join()
@@ -203,7 +203,7 @@ class Gather:
 
 
 def _group(placed: Iterator[_Placed], limit: int) -> Group:
-    """The group of these pieces, without them if they are larger than the limit."""
+    """The group of these parts, without them if they are larger than the limit."""
     parts: list[Part] = []
     size = 0
     for _, name, key, part in placed:

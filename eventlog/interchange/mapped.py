@@ -138,13 +138,8 @@ def _pack(
     events: bool,
 ) -> list[Event]:
     """Pack an episode; its events, if they are wanted. BadRecord if it is more than a commit holds."""
-    importer, record, stream, run, address = (
-        job.importer,
-        digested.record,
-        identity.stream,
-        identity.run,
-        digested.address,
-    )
+    importer, record, address = job.importer, digested.record, digested.address
+    stream, run = identity.stream, identity.run
     desk.store(address, record.data)
     kept = BlobRef(address, len(record.data), "application/json")
     origin = Origin(importer.name, importer.mapping, identity.generation, job.import_id, record.where, kept)

@@ -183,10 +183,10 @@ def _record(group: Group, end: int) -> Record | Rejected:
     """A trace's rows as one record: observations by time, then id, each row once."""
     assert group.key is not None
     where = f"{group.place} trace {group.key.decode()[:80]}"
-    if group.pieces is None:
+    if group.parts is None:
         return Rejected(where, f"larger than {MAX_RECORD >> 20} MB: a trace must fit", end)
     rows: dict[bytes, dict[bytes, Part]] = {mark: {} for mark in _MARKS.values()}
-    for part in group.pieces:
+    for part in group.parts:
         rows[part.data[:1]].setdefault(part.data[1:], part)
     traces, observations, scores = rows.values()
     if not traces and not observations:

@@ -80,9 +80,9 @@ class Otlp(Importer):
                     yield Rejected(source.name, f"cut short: it ends at byte {end} without the closing ]", end)
             for group in gather.groups(MAX_RECORD):
                 where = f"{group.place} {_name(group)}"
-                if group.pieces is None:
+                if group.parts is None:
                     yield Rejected(where, f"larger than {MAX_RECORD >> 20} MB: an episode's spans must fit", end)
-                elif not any(sign in piece.data for piece in group.pieces for sign in _SIGNS):
+                elif not any(sign in part.data for part in group.parts for sign in _SIGNS):
                     others += 1
                 else:
                     yield Record(where, _record(group), {}, end)
@@ -149,7 +149,7 @@ def _joined_to(attributes: list[KeyValue]) -> tuple[int, str | None]:
 
 def _record(group: Group) -> bytes:
     """One request of the group's spans: spans before log records, by start, then by id, each once."""
-    ordered = sorted(group.pieces or [], key=lambda each: (each.data[:1] == _LOG, int(each.at), each.name, each.data))
+    ordered = sorted(group.parts or [], key=lambda each: (each.data[:1] == _LOG, int(each.at), each.name, each.data))
     found: list[tuple[bytes, Raw, bool]] = []
     for data, same in groupby(ordered, key=attrgetter("data")):
         for context in dict.fromkeys(each.shared for each in same):

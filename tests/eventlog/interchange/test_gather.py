@@ -1,4 +1,4 @@
-"""Pieces come back in their groups, whether they were written to disk or not."""
+"""Parts come back in their groups, whether they were written to disk or not."""
 
 from typing import NamedTuple
 
@@ -57,15 +57,15 @@ def expected(given: list[Added]) -> list[tuple[str | bytes, list[Part]]]:
 @given(added, st.integers(0, 3_000), st.integers(0, 2_000))
 def test_groups_are_the_same_on_disk_and_in_memory(given: list[Added], memory: int, batch: int) -> None:
     here = groups(given, 1 << 20)
-    assert [(each.name or each.key, each.pieces) for each in here] == expected(given)
+    assert [(each.name or each.key, each.parts) for each in here] == expected(given)
     assert groups(given, memory, batch=batch) == here
     assert groups(given, 0, batch=batch) == here
 
 
 @pytest.mark.parametrize("memory", [0, 1 << 20])
-def test_a_group_that_is_too_large_comes_without_pieces(memory: int) -> None:
+def test_a_group_that_is_too_large_comes_without_parts(memory: int) -> None:
     given: list[Added] = [(b"k", Part("a:1", b"xxx"), None, 0), (b"l", Part("a:2", b"x"), None, 0)]
     given.append((b"k", Part("a:3", b"xx"), None, 0))
     large, small = groups(given, memory, limit=4)
-    assert (large.key, large.place, large.pieces) == (b"k", "a:1", None)
-    assert small.pieces == [Part("a:2", b"x")]
+    assert (large.key, large.place, large.parts) == (b"k", "a:1", None)
+    assert small.parts == [Part("a:2", b"x")]
