@@ -12,7 +12,7 @@ compiled, they do it all.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from hashlib import sha256
 from zlib import crc32
@@ -34,7 +34,8 @@ cdef Py_ssize_t DEEPEST = MAX_DEPTH
 cdef int REMEMBERED = 4_096
 cdef int MOST_DIGITS = 300
 cdef uint32_t NULL_COLUMN = 0xFFFFFFFF
-cdef object skip = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+cdef uint64_t HIGH_BITS = 0x8080808080808080
+cdef object skip = msgspec.json.Decoder(msgspec.defstruct("_Skipped", [])).decode
 cdef tuple REFUSED = (BadEvent, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -369,49 +370,77 @@ cdef bint read(bytes value, Fields* found) noexcept:
 
 
 cdef bint is_object(const char* at, Py_ssize_t size) noexcept:
-    """Whether a payload is no longer than it may be, begins and ends as an object does, and has too few brackets to
-    be nested too deep."""
-    cdef Py_ssize_t i, brackets = 0
-    if not 2 <= size <= LONGEST or at[0] != c"{" or at[size - 1] != c"}":
-        return False
-    if size <= 2 * DEEPEST:
-        return True
-    for i in range(size):
-        brackets += at[i] == c"{" or at[i] == c"["
-    return brackets <= DEEPEST
+    """Whether a payload is no longer than it may be, and begins and ends as an object does."""
+    return 2 <= size <= LONGEST and at[0] == c"{" and at[size - 1] == c"}"
 
 
 cdef void look_through(bytes body) except *:
-    """Raise what `core.event.body_of` raises. A decoder that skips what an object holds finds all of that, but for
-    texts that are no UTF-8 and numbers out of range."""
-    if is_plain(PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body)):
+    """Raise what `core.event.body_of` raises, or RecursionError if what is nested may be too deep. A decoder that
+    skips what an object holds finds all of that, but for texts that are no UTF-8 and numbers out of range."""
+    cdef const char* at = PyBytes_AS_STRING(body)
+    cdef Py_ssize_t i, brackets = 0, size = PyBytes_GET_SIZE(body)
+    if is_plain(at, size):
         skip(body)
-    else:
-        body_of(body)
+        return
+    for i in range(size):
+        brackets += at[i] == c"{" or at[i] == c"["
+    if brackets > DEEPEST:
+        raise RecursionError
+    body_of(body)
 
 
 cdef bint is_plain(const char* at, Py_ssize_t size) noexcept:
-    """Whether JSON is ASCII, and has no number with an exponent or of more digits than are surely in range."""
+    """Whether JSON is ASCII, has too few brackets to be nested too deep, and no number with an exponent or of more
+    digits than are surely in range."""
     cdef const char* end = at + size
-    cdef int digits = 0
+    cdef Py_ssize_t digits = 0, brackets = 0
+    if not is_ascii(at, size):
+        return False
     while at < end:
         if at[0] == c'"':
-            at += 1
-            while at < end and at[0] != c'"':
-                if <unsigned char>at[0] > 127:
-                    return False
-                at += 2 if at[0] == c"\\" else 1
+            at = closing(at + 1, end)
+            if at == NULL:
+                return False
             digits = 0
         elif c"0" <= at[0] <= c"9":
             digits += 1
             if digits > MOST_DIGITS:
                 return False
-        elif <unsigned char>at[0] > 127 or (digits and (at[0] == c"e" or at[0] == c"E")):
+        elif digits and (at[0] == c"e" or at[0] == c"E"):
             return False
         else:
             digits = 0
+            brackets += at[0] == c"{" or at[0] == c"["
         at += 1
-    return True
+    return brackets <= DEEPEST
+
+
+cdef bint is_ascii(const char* at, Py_ssize_t size) noexcept:
+    cdef uint64_t word = 0, seen = 0
+    cdef Py_ssize_t i = 0
+    while i + 8 <= size:
+        memcpy(&word, at + i, 8)
+        seen |= word
+        i += 8
+    word = 0
+    memcpy(&word, at + i, size - i)
+    return not (seen | word) & HIGH_BITS
+
+
+cdef const char* closing(const char* first, const char* end) noexcept:
+    """The quote that closes a JSON string, which begins at `first`; NULL if there is none."""
+    cdef const char* at = first
+    cdef const char* before
+    while True:
+        at = <const char*>memchr(at, c'"', end - at)
+        if at == NULL:
+            return NULL
+        before = at
+        while before > first and (before - 1)[0] == c"\\":
+            before -= 1
+        if not (at - before) & 1:
+            return at
+        at += 1
 
 
 # Each answers where what follows begins, NULL if it is not there, or nothing was before it.
