@@ -27,7 +27,7 @@ from eventlog.interchange import FORMATS, Importer, Reader, Record, Rejected, So
 from eventlog.interchange.commits import Commits
 from eventlog.interchange.detect import detect
 from eventlog.interchange.keeper import Keeper
-from eventlog.interchange.mapped import WRITER, Desk, Digested, Job, Mapped, identity, mapped
+from eventlog.interchange.mapped import WRITER, Desk, Digested, Job, Mapped, drafted, identity, packed
 from eventlog.interchange.presence import Firsts, Presence
 from eventlog.interchange.retract import Retractions, Unfinished, stream_of
 from eventlog.interchange.worker import Answers
@@ -287,9 +287,10 @@ class _Import:
         """Map records here."""
         keeper, packer = self.keeper, Packer()
         desk = Desk(keeper.keep, keeper.store, keeper.has, partial(self._generation, job))
-        made = [mapped(job, each, desk, packer, events=not isinstance(self.log, Ledger)) for each in records]
-        packed = packer.packed()
-        return [(each, packed) for each in made]
+        events = not isinstance(self.log, Ledger)
+        made = [packed(job, drafted(job, each, desk), packer, events=events) for each in records]
+        batch = packer.packed()
+        return [(each, batch) for each in made]
 
     def _generation(self, job: Job, digest: bytes, ordinal: int) -> int | None:
         """The generation of a record's nth episode, None if it is in the log and was not retracted there."""

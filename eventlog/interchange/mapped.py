@@ -90,12 +90,21 @@ _identity = lru_cache(maxsize=8_192)(Identity)
 """Asked for when a record is looked up, and again when it is mapped."""
 
 
-def mapped(job: Job, digested: Digested, desk: Desk, packer: Packer, *, events: bool = False) -> Mapped:
-    """Turn a record into episodes, all of them packed or none; `events` asks for these too."""
+class Drafted(NamedTuple):
+    """A record, the drafts of its episodes, and what was asked for it; or the `fault` for which it is refused.
+    `present`: episodes left out."""
+
+    digested: Digested
+    desk: Desk
+    episodes: list[tuple[Identity, EpisodeDraft]]
+    present: int
+    fault: str | None = None
+
+
+def drafted(job: Job, digested: Digested, desk: Desk) -> Drafted:
+    """Turn a record into drafts of episodes."""
     record, digest = digested
-    begun = len(packer)
-    episodes: list[Episode] = []
-    unmapped: dict[str, int] = {}
+    episodes: list[tuple[Identity, EpisodeDraft]] = []
     present = 0
 
     def named(ordinal: int) -> str:
@@ -110,21 +119,41 @@ def mapped(job: Job, digested: Digested, desk: Desk, packer: Packer, *, events: 
             generation = desk.generation(digest, ordinal)
             if generation is None:
                 present += 1
-                continue
-            made = identity(job, digest, ordinal, generation)
+            else:
+                episodes.append((identity(job, digest, ordinal, generation), draft))
+    except _REFUSED as error:
+        return Drafted(digested, desk, [], 0, _why(job, error))
+    return Drafted(digested, desk, episodes, present)
+
+
+def packed(job: Job, drafted: Drafted, packer: Packer, *, events: bool = False) -> Mapped:
+    """Pack the episodes of a record, all of them or none; `events` asks for these too."""
+    if drafted.fault is not None:
+        return Mapped([], 0, {}, drafted.fault)
+    begun = len(packer)
+    episodes: list[Episode] = []
+    unmapped: dict[str, int] = {}
+    try:
+        for made, draft in drafted.episodes:
             first = len(packer)
-            kept = _pack(job, draft, made, digested, desk, packer, events=events)
+            kept = _pack(job, draft, made, drafted.digested, drafted.desk, packer, events=events)
             episodes.append(Episode(made.stream, first, len(packer), kept))
             for reason, times in draft.unmapped.items():
                 unmapped[reason] = unmapped.get(reason, 0) + times
-    except (BadRecord, BadEvent) as error:
-        fault = error.what
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        fault = f"the importer of {job.importer.name} cannot read it: {error!r}"
-    else:
-        return Mapped(episodes, present, unmapped)
-    packer.drop(begun)
-    return Mapped([], 0, {}, fault)
+    except _REFUSED as error:
+        packer.drop(begun)
+        return Mapped([], 0, {}, _why(job, error))
+    return Mapped(episodes, drafted.present, unmapped)
+
+
+_REFUSED = (BadRecord, BadEvent, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+def _why(job: Job, error: Exception) -> str:
+    """Why a record is refused."""
+    if isinstance(error, BadRecord | BadEvent):
+        return error.what
+    return f"the importer of {job.importer.name} cannot read it: {error!r}"
 
 
 def _pack(

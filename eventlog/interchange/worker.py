@@ -19,7 +19,7 @@ from core.vocabulary.base import Split
 from eventlog.blobs.media_type import sniff
 from eventlog.collector import seldom_collected
 from eventlog.interchange import Record, rows
-from eventlog.interchange.mapped import Desk, Digested, Job, Mapped, mapped
+from eventlog.interchange.mapped import Desk, Digested, Drafted, Job, Mapped, drafted, packed
 from eventlog.pack import Packed, Packer
 
 
@@ -45,6 +45,10 @@ class Answers(msgspec.Struct, frozen=True):
 
     records: list[Answer | None]
     packed: Packed
+
+
+_Known = dict[bytes, tuple[BlobRef, bytes]]
+"""References to bytes, and these."""
 
 
 class _Elsewhere(Exception):
@@ -82,28 +86,34 @@ def serve(descriptor: int) -> None:
 
 
 def map_all(job: Job, records: list[Sent]) -> Answers:
+    """Drafts of all records first, then what they are packed as: either is quicker done many times over."""
     splits = {split: split for split in get_args(Split)}
     job = job._replace(split=splits[job.split])  # msgspec leaves a default out that is the very same object
-    known: dict[bytes, tuple[BlobRef, bytes]] = {}
+    known: _Known = {}
+    found = [_drafted(job, sent, known) for sent in records]
     packer = Packer()
-    return Answers([_answer(job, sent, packer, known) for sent in records], packer.packed())
+    answers = [None if each is None else _answer(job, *each, packer) for each in found]
+    return Answers(answers, packer.packed())
 
 
-def _answer(job: Job, sent: Sent, packer: Packer, known: dict[bytes, tuple[BlobRef, bytes]]) -> Answer | None:
+def _drafted(job: Job, sent: Sent, known: _Known) -> tuple[Drafted, dict[str, bytes]] | None:
+    """A record's drafts and the bytes to store for it; None if it needs what a worker has not."""
     digested = Digested(Record(sent.where, sent.data, {}, sent.offset, sent.twin), sent.digest)
     blobs: dict[str, bytes] = {}
-    begun = len(packer)
     desk = Desk(_keeping(blobs, known), blobs.__setitem__, _elsewhere, lambda _, __: 1)
     try:
-        made = mapped(job, digested, desk, packer)
+        return drafted(job, digested, desk), blobs
     except _Elsewhere:
-        packer.drop(begun)
         return None
-    blobs.pop(digested.address, None)
+
+
+def _answer(job: Job, drafted: Drafted, blobs: dict[str, bytes], packer: Packer) -> Answer:
+    made = packed(job, drafted, packer)
+    blobs.pop(drafted.digested.address, None)
     return Answer(made, blobs)
 
 
-def _keeping(blobs: dict[str, bytes], known: dict[bytes, tuple[BlobRef, bytes]]) -> Callable[[bytes], BlobRef]:
+def _keeping(blobs: dict[str, bytes], known: _Known) -> Callable[[bytes], BlobRef]:
     """Puts bytes among the blobs of a record; what records share is `known` from the first, and sent once."""
 
     def keep(data: bytes) -> BlobRef:

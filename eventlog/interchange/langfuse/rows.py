@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import TypeVar, cast, get_type_hints
 
 import msgspec
 from msgspec import Raw
@@ -39,35 +39,32 @@ class Plain(msgspec.Struct, rename="camel"):
     level: str | None = None
     status_message: str | None = None
     model: str | None = None
+    id: str | int | None = None
 
 
 class Row:
-    """A row, whose fields may be named either way: `startTime` or `start_time`. Asked for are the former."""
+    """A row, whose fields may be named either way: `startTime` or `start_time`. Asked for are the former.
 
-    def __init__(self, raw: Raw, where: str, path: str) -> None:
+    Of an `observed` one, what every observation may say is read at once, where it can be."""
+
+    def __init__(self, raw: Raw, where: str, path: str, *, observed: bool = False) -> None:
         self.where = where
         self.path = path
         self.given = given = _fields(raw)
-        self._raw = raw
-        camels, self._plain = _named(tuple(given))
+        camels, read = _named(tuple(given))
+        self._plain = None if read is None or not observed else _read_plain(read, raw)
+        said: frozenset[str] = frozenset() if self._plain is None else _PLAIN
         named = given if camels is None else dict(zip(camels, given.values(), strict=True))
-        self._left = {name: value for name, value in named.items() if value not in _ABSENT}
-        self.id = self.peek("id", _id)
+        self._left = {name: value for name, value in named.items() if name not in said and value not in _ABSENT}
+        self.id = self.peek("id", _id) if self._plain is None else _unless_empty(self._plain.id)
 
     def __iter__(self) -> Iterator[str]:
         """The names of what was not taken."""
         return iter(self._left)
 
     def take_plain(self) -> Plain:
-        """What every observation may say, taken out; an empty text is None."""
-        try:
-            plain = None if self._plain is None else self._plain(self._raw)
-        except msgspec.ValidationError:
-            plain = None
-        if plain is None:
-            return Plain(*(self.take(name, TEXT) for name in _PLAIN))
-        self.drop(*_PLAIN)
-        return plain
+        """What every observation may say, taken out; an empty text is as good as None."""
+        return self._plain or Plain(*(self.take(name, TEXT) for name in _TEXTS))
 
     def has_any(self, names: frozenset[str]) -> bool:
         """Whether any of these fields was not taken."""
@@ -104,9 +101,10 @@ class Row:
         for name in names:
             left.pop(name, None)
 
-    def rest(self) -> dict[str, Raw]:
-        """What was not taken, without what is empty."""
-        return {self._written(name): value for name, value in self._left.items() if value not in EMPTY}
+    def rest(self, known: frozenset[str] = frozenset()) -> dict[str, Raw]:
+        """What was not taken and is not `known`, without what is empty."""
+        left = {name: value for name, value in self._left.items() if name not in known and value not in EMPTY}
+        return {self._written(name): value for name, value in left.items()} if left else left
 
     def _read(self, name: str, value: Raw, read: Callable[[Raw], T]) -> T:
         try:
@@ -127,8 +125,9 @@ EMPTY = (*_ABSENT, Raw(b"{}"), Raw(b"[]"))
 
 
 _Reads = Callable[[Raw], Plain]
-_PLAIN = Plain.__struct_encode_fields__
-_Snake = msgspec.defstruct("_Snake", [(name, str | None, None) for name in Plain.__struct_fields__])
+_TEXTS = tuple(name for name in Plain.__struct_encode_fields__ if name != "id")
+_PLAIN = frozenset(Plain.__struct_encode_fields__)
+_Snake = msgspec.defstruct("_Snake", [(name, type_, None) for name, type_ in get_type_hints(Plain).items()])
 _camel: _Reads = msgspec.json.Decoder(Plain).decode
 _snake = cast(_Reads, msgspec.json.Decoder(_Snake).decode)
 
@@ -141,6 +140,18 @@ def _named(names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, _Reads | Non
     if camels == names:
         return None, _camel
     return camels, None if any(name in _PLAIN and name not in Plain.__struct_fields__ for name in names) else _snake
+
+
+def _read_plain(read: _Reads, raw: Raw) -> Plain | None:
+    """What a row says; None if something there is not what it should be."""
+    try:
+        return read(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+def _unless_empty(id_: str | int | None) -> str | int | None:
+    return None if id_ == "" else id_
 
 
 _USAGE = frozenset({"usageDetails", "usage", "promptTokens", "completionTokens", "totalTokens", "unit"})

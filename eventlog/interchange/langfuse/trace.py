@@ -89,7 +89,7 @@ class _Trace:
         rows = self._latest(record.observations, "observations", "observation")
         self.observations = [_Observation(row) for row in rows]
         self.names = frozenset().union(*self.trace, *rows)
-        self.shared = {name: self._shared(name, rows) for name in _OF_TRACE}
+        self.shared = {name: self._shared(name, rows) if name in self.names else None for name in _OF_TRACE}
         self.shared["sessionId"] = self.session = fitting(self.shared["sessionId"])
         self._tell()
         self._end()
@@ -99,7 +99,8 @@ class _Trace:
     def _latest(self, given: list[Raw], name: str, kind: str) -> list[Row]:
         """Each row once: of several of one id the one that was updated last, in the place of the first."""
         path = f"{name}[]"
-        rows = [Row(each, self.where, path) for each in given]
+        observed = kind == "observation"
+        rows = [Row(each, self.where, path, observed=observed) for each in given]
         found: dict[Any, tuple[str, Row]] = {}
         for row in rows:
             updated = row.peek("updatedAt", TEXT) or ""
@@ -112,7 +113,7 @@ class _Trace:
 
     def _shared(self, name: str, rows: list[Row]) -> str | None:
         """What a trace says of itself, or, where rows were enriched with it, the first that says it."""
-        for row in (*self.trace, *rows) if name in self.names else ():
+        for row in (*self.trace, *rows):
             value = row.peek(name, TEXT)
             if value is not None:
                 return value
@@ -315,16 +316,15 @@ class _Trace:
     def _rest(self, each: _Observation) -> Raw | None:
         """What an observation held besides, with its id and name."""
         row = each.row
-        row.drop(*_KNOWN)
         for name, value in self.shared.items():
             if name in self.names and row.peek(name, TEXT) == value:
                 row.drop(name)
         known = {"id": row.id, "parentObservationId": each.parent, "name": each.name}
-        return Raw(_encode({k: v for k, v in known.items() if v is not None} | self._counted(row)))
+        return Raw(_encode({k: v for k, v in known.items() if v is not None} | self._counted(row, _KNOWN)))
 
-    def _counted(self, row: Row) -> dict[str, Raw]:
-        """What a row held besides, counted."""
-        left = row.rest()
+    def _counted(self, row: Row, known: frozenset[str] = frozenset()) -> dict[str, Raw]:
+        """What a row held besides, and what is `known`, counted."""
+        left = row.rest(known)
         for name in left:
             self.unmapped[f"{row.path}.{name}: kept in extra"] += 1
         return left
@@ -332,7 +332,7 @@ class _Trace:
 
 _OF_TRACE = ("sessionId", "environment", "release", "version")
 _ENRICHED = ("projectId", "traceName", "userId", "tags", "public", "bookmarked")
-_KNOWN = ("id", "updatedAt", "createdAt", "latency", "traceId", "toolCallNames", *_ENRICHED)
+_KNOWN = frozenset({"id", "updatedAt", "createdAt", "latency", "traceId", "toolCallNames", *_ENRICHED})
 
 
 def _tool_of(each: _Observation) -> ToolCall:

@@ -3,6 +3,8 @@ OpenTelemetry, Anthropic's `tool_use` and `tool_result`. Each becomes a `Said`; 
 what it does not know: such a part, field or value is kept as it is.
 """
 
+from typing import Annotated
+
 import msgspec
 from msgspec import Raw
 
@@ -37,6 +39,22 @@ _EMPTY = (NULL, Raw(b"[]"))
 _MESSAGE = Raw(b'"message"')
 
 
+class _Function(msgspec.Struct, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    arguments: Raw = NULL
+
+
+class _Usual(msgspec.Struct, forbid_unknown_fields=True):
+    """A call as OpenAI has it, and nothing else."""
+
+    function: _Function
+    id: str | None = None
+    type: Raw = NULL
+    index: Raw = NULL
+
+
+_usual = msgspec.json.Decoder(list[_Usual]).decode
+
 Known = dict[bytes, list[Said]]
 """Messages that were read before: prompts repeat them."""
 
@@ -44,7 +62,7 @@ Known = dict[bytes, list[Said]]
 def messages(raw: Raw | None, known: Known | None = None) -> list[Said]:
     """A prompt: a list of messages, an object that holds one as `messages`, one message, or a text of
     the user's. Anything else is what the user said, as it is."""
-    if raw is None or raw in _NOTHING:
+    if raw is None:
         return []
     given = shallow(raw)
     if isinstance(given, dict):
@@ -52,7 +70,7 @@ def messages(raw: Raw | None, known: Known | None = None) -> list[Said]:
             return messages(given["messages"], known)
         return message(given, "user") if _speaks(given) else [Said("user", raw)]
     if not isinstance(given, list):
-        return [Said("user", raw)]
+        return [] if raw in _NOTHING else [Said("user", raw)]
     known = {} if known is None else known
     made: list[Said] = []
     for item in given:
@@ -69,14 +87,14 @@ def messages(raw: Raw | None, known: Known | None = None) -> list[Said]:
 
 def answers(raw: Raw | None) -> list[Said]:
     """What a model answered: as `messages`, but of the assistant's; choices as they come."""
-    if raw is None or raw in _NOTHING:
+    if raw is None:
         return []
     given = shallow(raw)
     if isinstance(given, list):
         found = [said for item in given for said in answers(item)]
         return found if all(said.role == "assistant" for said in found) else [_plain(raw, given)]
     if not isinstance(given, dict):
-        return [_plain(raw, given)]
+        return [] if raw in _NOTHING else [_plain(raw, given)]
     if "choices" in given and (choices := _list(given["choices"])):
         return [said for choice in choices for said in answers(choice)]
     if "message" in given and "role" not in given and (inner := _object(given["message"])) is not None:
@@ -94,7 +112,10 @@ def message(fields: dict[str, Raw], role: Role) -> list[Said]:
         if named:
             left["role"] = fields["role"]
     content = left.pop("parts", None) or left.pop("content", None) or NULL
-    parts = _Parts(content)
+    given = shallow(content)
+    if not left and isinstance(given, str):
+        return [Said(speaker, content, text=given)]
+    parts = _Parts(content, given)
     calls = (*parts.calls, *_calls(left)) if "tool_calls" in left else tuple(parts.calls)
     name = _pop(left, "name")
     call_id = finish = None
@@ -145,20 +166,17 @@ def _pop(left: dict[str, Raw], name: str) -> str | None:
 class _Parts:
     """The content of a message, sorted: text, thought, calls, tools' answers, and the rest."""
 
-    def __init__(self, content: Raw) -> None:
+    def __init__(self, content: Raw, given: str | dict[str, Raw] | list[Raw] | None) -> None:
         self.content = content
-        self.text: str | None = None
+        self.text = given if isinstance(given, str) else None
         self.thought: str | None = None
         self.calls: list[ToolCall] = []
         self.answers: list[tuple[str | None, Raw]] = []
         self.rest: list[Raw] = []
         self.kinds: list[str] = []
-        given = shallow(content)
-        if isinstance(given, str):
-            self.text = given
-        elif isinstance(given, list):
+        if isinstance(given, list):
             self._sort_all(given)
-        elif content != NULL:
+        elif self.text is None and content != NULL:
             self.rest, self.kinds = [content], ["that is no list"]
 
     def _sort_all(self, items: list[Raw]) -> None:
@@ -209,7 +227,18 @@ class _Parts:
 
 def _calls(left: dict[str, Raw]) -> list[ToolCall]:
     """The calls in `tool_calls`, if all of them can be read; taken out if they say nothing besides."""
-    items = _list(left.get("tool_calls", NULL))
+    try:
+        found = [_made(each) for each in _usual(left["tool_calls"])]
+    except msgspec.ValidationError:
+        return _unusual_calls(left)
+    if found:
+        del left["tool_calls"]
+    return found
+
+
+def _unusual_calls(left: dict[str, Raw]) -> list[ToolCall]:
+    """The same, of any shape."""
+    items = _list(left["tool_calls"])
     if not items:
         return []
     calls: list[ToolCall] = []
@@ -225,6 +254,11 @@ def _calls(left: dict[str, Raw]) -> list[ToolCall]:
     if not more:
         del left["tool_calls"]
     return calls
+
+
+def _made(call: _Usual) -> ToolCall:
+    args, text = arguments_of(call.function.arguments)
+    return ToolCall(tool=call.function.name, args=args, call_id=call.id or None, args_text=text)
 
 
 def call_of(fields: dict[str, Raw]) -> ToolCall | None:
