@@ -7,7 +7,7 @@ a key the one of the lower rank holds; between two of the same rank the key stay
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import groupby
@@ -124,7 +124,7 @@ class Gather:
 
     def groups(self, limit: int) -> Iterator[Group]:
         """The groups, in order of their first part; those of more than `limit` bytes without parts."""
-        for _, parts in groupby(self._written() if self._on_disk else self._waited(), key=itemgetter(0)):
+        for parts in self._written_groups() if self._on_disk else self._waiting_groups():
             yield _group(parts, limit)
 
     def close(self) -> None:
@@ -148,7 +148,10 @@ class Gather:
                 id_, text = shared, b"" if shared is None else self._text(shared)
             yield first, name, key, Part(place, data, text, at, part_name)
 
-    def _waited(self) -> Iterator[_Placed]:
+    def _written_groups(self) -> Iterator[Iterator[_Placed]]:
+        return (parts for _, parts in groupby(self._written(), key=itemgetter(0)))
+
+    def _waiting_groups(self) -> Iterable[Iterable[_Placed]]:
         """The same where they all wait."""
         places: dict[bytes, tuple[int, str | None]]
         if self._named:
@@ -158,7 +161,11 @@ class Gather:
             places = {key: (first, name) for key, first, name in found}
         else:
             places = {key: (first, None) for (key, _, _), first in self._joins.items()}
-        yield from sorted(((*places[key], key, part) for _, key, part in self._waiting), key=itemgetter(0))
+        groups: dict[int, list[_Placed]] = {}
+        for _, key, part in self._waiting:
+            first, name = places[key]
+            groups.setdefault(first, []).append((first, name, key, part))
+        return groups.values()
 
     def _text(self, id_: int) -> bytes:
         (data,) = self._database.execute("SELECT data FROM shared WHERE id = ?", (id_,)).fetchone()
@@ -202,7 +209,7 @@ class Gather:
                 self._database.execute(statement)
 
 
-def _group(placed: Iterator[_Placed], limit: int) -> Group:
+def _group(placed: Iterable[_Placed], limit: int) -> Group:
     """The group of these parts, without them if they are larger than the limit."""
     parts: list[Part] = []
     size = 0

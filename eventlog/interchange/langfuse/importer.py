@@ -8,7 +8,7 @@ read on their own, scores have no episode to be in.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Raw
@@ -59,15 +59,9 @@ _OF_TRACES = frozenset(
 _MARKS: dict[Kind, bytes] = {"trace": b"T", "observation": b"O", "score": b"S"}
 
 
-class Row(NamedTuple):
-    """A row of an export: which kind, the trace it belongs to, its bytes; of an observation when it began, and its
-    id, to sort by."""
-
-    kind: Kind
-    trace: str
-    data: bytes
-    at: str = ""
-    id: str = ""
+_Row = tuple[str, Part]
+"""The trace that a row of an export belongs to, and the row, behind the mark of its kind; an observation's with when
+it began, and its id, to sort by."""
 
 
 class Langfuse(Importer):
@@ -112,31 +106,31 @@ def _gather(gather: Gather, where: str, piece: Piece) -> str | None:
         return f"larger than {MAX_RECORD >> 20} MB (at byte {piece.offset})"
     try:
         check_texts(piece.data)
-        found = _rows(_fields(piece.data))
+        found = _rows(_fields(piece.data), where)
     except msgspec.ValidationError:
         return f"not an object (at byte {piece.offset})"
     except BadRecord as error:
         return error.what
     except (ValueError, RecursionError) as error:
         return explain(piece, error)
-    for row in found:
-        gather.add(row.trace.encode(), Part(where, _MARKS[row.kind] + row.data, at=row.at, name=row.id))
+    for trace, part in found:
+        gather.add(trace.encode(), part)
     return None
 
 
-def _rows(fields: dict[str, Raw]) -> list[Row]:
+def _rows(fields: dict[str, Raw], where: str) -> list[_Row]:
     """The rows in an object: itself, those of a page, or a trace's own observations and scores."""
     page = fields.get("data")
     if page is not None and "meta" in fields and isinstance(shallow(page), list):
-        return [row for each in msgspec.json.decode(page, type=list[dict[str, Raw]]) for row in _rows(each)]
+        return [row for each in msgspec.json.decode(page, type=list[dict[str, Raw]]) for row in _rows(each, where)]
     kind = _kind(fields, _text(fields["type"]) if "type" in fields else None)
     if kind is None:
         keys = ", ".join(list(fields)[:6])
         raise BadRecord(f"no observation, trace or score of Langfuse: it has {keys[:80] or 'no fields'}")
     trace = _trace_of(fields, kind)
     if kind != "trace":
-        return [Row(kind, trace, _encode(fields), *_order(fields, kind))]
-    rows: list[Row] = []
+        return [(trace, _part(where, kind, fields, _encode(fields)))]
+    rows: list[_Row] = []
     within: tuple[tuple[str, Kind], ...] = (("observations", "observation"), ("scores", "score"))
     for name, inner in within:
         listed = shallow(fields[name]) if name in fields else None
@@ -145,8 +139,17 @@ def _rows(fields: dict[str, Raw]) -> list[Row]:
             for number, given in enumerate(map(_fields, listed)):
                 if "id" not in given:
                     raise BadRecord(f"{name}[{number}] of a trace has no id")
-                rows.append(Row(inner, trace, bytes(listed[number]), *_order(given, inner)))
-    return [*rows, Row("trace", trace, _encode(fields))]
+                rows.append((trace, _part(where, inner, given, bytes(listed[number]))))
+    return [*rows, (trace, _part(where, "trace", fields, _encode(fields)))]
+
+
+def _part(where: str, kind: Kind, fields: dict[str, Raw], data: bytes) -> Part:
+    marked = _MARKS[kind] + data
+    if kind != "observation":
+        return Part(where, marked)
+    start = fields.get("startTime", fields.get("start_time"))
+    at = "" if start is None else _text(start).replace("T", " ")
+    return Part(where, marked, b"", at, _text(fields["id"]))
 
 
 def _kind(row: Mapping[str, Any], type_: object) -> Kind | None:
@@ -195,11 +198,3 @@ def _record(group: Group, end: int) -> Record | Rejected:
     ordered = sorted(observations, key=lambda data: (observations[data].at, observations[data].name))
     joined = tuple(b",".join(found) for found in (traces, ordered, scores))
     return Record(where, b'{"trace":[%b],"observations":[%b],"scores":[%b]}' % joined, {}, end)
-
-
-def _order(fields: dict[str, Raw], kind: Kind) -> tuple[str, str]:
-    """When an observation began, and its id, as they are written; nothing of other rows."""
-    if kind != "observation":
-        return "", ""
-    start = fields.get("startTime", fields.get("start_time"))
-    return "" if start is None else _text(start).replace("T", " "), _text(fields["id"])
