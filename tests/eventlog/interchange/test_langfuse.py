@@ -114,6 +114,14 @@ def test_rows_of_traces_observations_and_scores_in_one_file_are_put_together(imp
     assert (verdict.verification.verdict, verdict.verification.reward, verdict.why) == ("pass", 1.0, "yes")
 
 
+def test_what_rows_were_enriched_with_is_said_of_the_trace_also_where_every_row_is_an_event() -> None:
+    asked = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    rows = [generation("one", 1, 2, [USER], asked), row("weather", "TOOL", 2, 3, input={"city": "Ulm"}, output="rainy")]
+    payloads = told(*(each | {"userId": "u", "tags": ["a"]} for each in rows))
+    assert of(payloads, "EpisodeStarted")[0]["extra"] == {"trace": {"userId": "u", "tags": ["a"]}}
+    assert all("userId" not in each["extra"]["observation"] for each in of(payloads, "ModelResponded"))
+
+
 def test_scores_decide_only_on_a_scale_that_is_known() -> None:
     def verdict(name: str, **fields: Any) -> str:
         (made,) = of(told(*trace(), scores=[score(name, **fields)]), "VerificationRecorded")
