@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from core.vocabulary import BlobRef, Payload
 from core.vocabulary.base import Split
 from core.vocabulary.episode import EpisodeStarted
 
 
-class EventDraft(NamedTuple):
+class EventDraft(msgspec.Struct, frozen=True):
     """One event of an episode; times are µs, None where the source has none."""
 
     payload: Payload
@@ -40,7 +40,7 @@ class EpisodeDraft:
 
     def start(self, started: EpisodeStarted) -> None:
         """Put another start in the place of the one there is, which happened when that did."""
-        self.events[0] = EventDraft(started, *self.events[0][1:])
+        self.events[0] = replace(self.events[0], payload=started)
 
     def add(
         self,

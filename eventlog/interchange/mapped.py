@@ -178,11 +178,12 @@ def _pack(
     most = packer.size + MAX_BATCH_BYTES // 2
     expected: int | None = 0
     made: list[Event] = []
-    for seq, (payload, occurred_at, actor, conversation) in enumerate(draft.events, 1):
+    for seq, each in enumerate(draft.events, 1):
+        payload = each.payload
         if isinstance(payload, EpisodeEnded) and not payload.runs:
             payload = replace(payload, runs={uuid_text(run): seq})
         type_, schema, data = type(payload).__name__, payload.schema_number, body(payload, desk.keep)
-        fault = episode.add(seq, type_, schema, occurred_at, actor, conversation, expected, data)
+        fault = episode.add(seq, type_, schema, each.occurred_at, each.actor, each.conversation, expected, data)
         if fault is not None:
             raise BadEvent(fault)
         if seq == MAX_BATCH_EVENTS or packer.size >= most:
@@ -191,7 +192,7 @@ def _pack(
             made.append(
                 Event(
                     event_id=packer.batch.ids[-1], stream=stream, writer=WRITER, run=run, seq=seq, type=type_,
-                    schema=schema, occurred_at=occurred_at, actor=actor, conversation=conversation,
+                    schema=schema, occurred_at=each.occurred_at, actor=each.actor, conversation=each.conversation,
                     expected_version=expected, body=data,
                 )
             )  # fmt: skip

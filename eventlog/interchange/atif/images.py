@@ -32,14 +32,14 @@ def dressed(event: EventDraft, context: Context) -> tuple[EventDraft, list[str]]
         found, lost = _found(_paths(payload.content), context)
         if found:
             payload = replace(payload, extra=extended(payload.extra, images=Raw(_encode(found))))
-        return event._replace(payload=payload), lost
+        return replace(event, payload=payload), lost
     if isinstance(payload, FeedbackRecorded) and isinstance(payload.feedback, Observation):
         extra = payload.extra
         if isinstance(extra, Raw) and _IMAGE in bytes(extra):
             content = msgspec.json.decode(extra, type=dict[str, Raw]).get("content")
             found, lost = _found(_paths(content) if content is not None else (), context)
             seen = replace(payload.feedback, blobs=[*payload.feedback.blobs, *found.values()])
-            return event._replace(payload=replace(payload, feedback=seen) if found else payload), lost
+            return replace(event, payload=replace(payload, feedback=seen) if found else payload), lost
     return event, []
 
 

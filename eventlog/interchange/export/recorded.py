@@ -55,8 +55,8 @@ def in_place(event: StoredEvent, fetch: Fetch) -> StoredEvent:
 def of_draft(draft: EventDraft) -> Recorded:
     """An event that an importer made."""
     payload = draft.payload
-    name = type(payload).__name__
-    return Recorded(name, payload.schema_number, payload, fields_of(payload), *draft[1:])
+    name, schema, fields = type(payload).__name__, payload.schema_number, fields_of(payload)
+    return Recorded(name, schema, payload, fields, draft.occurred_at, draft.actor, draft.conversation)
 
 
 def fields_of(payload: Payload) -> dict[str, Raw]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, UnsetType
+from msgspec.structs import replace
 
 from core import vocabulary
 from core.errors import BadEvent
@@ -136,20 +137,20 @@ class _Restoring:
             made = self._made(plain.type, plain.schema, _patched(fields, entry), first=slot.plain == 0)
         else:
             made = _compact(dressed).payload
-        return dressed if made is None else self._enveloped(EventDraft(made, *dressed[1:]), entry)
+        return dressed if made is None else self._enveloped(replace(dressed, payload=made), entry)
 
     def _enveloped(self, draft: EventDraft, entry: Entry) -> EventDraft:
         if isinstance(entry.occurred_at, str):
             try:
-                draft = draft._replace(occurred_at=from_text(entry.occurred_at))
+                draft = replace(draft, occurred_at=from_text(entry.occurred_at))
             except BadEvent:
                 self.lost.append("extra.trajlog: a time that is none")
         elif entry.occurred_at is None:
-            draft = draft._replace(occurred_at=None)
+            draft = replace(draft, occurred_at=None)
         if not isinstance(entry.actor, UnsetType):
-            draft = draft._replace(actor=entry.actor)
+            draft = replace(draft, actor=entry.actor)
         if not isinstance(entry.conversation, UnsetType):
-            draft = draft._replace(conversation=entry.conversation)
+            draft = replace(draft, conversation=entry.conversation)
         return draft
 
     def _made(self, type_: str, schema: int, fields: dict[str, Raw], *, first: bool) -> Payload | None:
@@ -227,7 +228,7 @@ def _compact(draft: EventDraft) -> EventDraft:
         return draft
     action["args"] = Raw(text)
     body = object_raw(fields | {"action": object_raw(action)})
-    return draft._replace(payload=msgspec.json.decode(body, type=type(draft.payload)))
+    return replace(draft, payload=msgspec.json.decode(body, type=type(draft.payload)))
 
 
 def _referring(draft: EventDraft, numbers: dict[int, int]) -> EventDraft:
@@ -236,4 +237,4 @@ def _referring(draft: EventDraft, numbers: dict[int, int]) -> EventDraft:
     old = getattr(draft.payload, name, None)
     if old is None or numbers.get(old) == old:
         return draft
-    return draft._replace(payload=msgspec.structs.replace(draft.payload, **{name: numbers.get(old)}))
+    return replace(draft, payload=replace(draft.payload, **{name: numbers.get(old)}))

@@ -534,7 +534,8 @@ def test_whatever_an_episode_holds_comes_back(data: st.DataObject) -> None:
         if isinstance(expected, FeedbackRecorded | VerificationRecorded | NoteAdded):
             expected = pointing(expected, len(before))
         assert draft_.payload == expected
-        assert (event.occurred_at, event.actor, event.conversation) == draft_[1:]
+        told = (draft_.occurred_at, draft_.actor, draft_.conversation)
+        assert (event.occurred_at, event.actor, event.conversation) == told
 
 
 def pointing(said_: Any, last: int) -> Any:
