@@ -71,7 +71,7 @@ class Mapped(msgspec.Struct, frozen=True):
     fault: str | None = None
 
 
-class Desk(NamedTuple):
+class Desk(msgspec.Struct, frozen=True):
     """What mapping asks of its surroundings: to keep bytes, or to store those whose address is known;
     whether a blob is stored; the generation of a record's nth episode, None if it is to be left out."""
 
@@ -90,7 +90,7 @@ _identity = lru_cache(maxsize=8_192)(Identity)
 """Asked for when a record is looked up, and again when it is mapped."""
 
 
-class Drafted(NamedTuple):
+class Drafted(msgspec.Struct, frozen=True):
     """A record, the drafts of its episodes, and what was asked for it; or the `fault` for which it is refused.
     `present`: episodes left out."""
 

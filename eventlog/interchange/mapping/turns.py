@@ -7,7 +7,7 @@ recorded once.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -58,7 +58,7 @@ class Said(msgspec.Struct, frozen=True):
         return (self.role, bytes(self.content))
 
 
-class _Open(NamedTuple):
+class _Open(msgspec.Struct, frozen=True):
     """A call without an answer; `version` is its event's."""
 
     step: int
@@ -140,8 +140,8 @@ class Conversation:
         found = self._find(call_id, tool, args)
         step, version = max(self.step, 1), None
         if found is not None:
-            step, version, call = self._open.pop(found)
-            call_id = call_id or call.call_id
+            opened = self._open.pop(found)
+            step, version, call_id = opened.step, opened.version, call_id or opened.call.call_id
         if call_id is not None:
             self._count(("tool", call_id))
         recorded = FeedbackRecorded(step, feedback, call_id=call_id, action=version, **fields)
@@ -153,9 +153,11 @@ class Conversation:
             self.draft.left(said.unmapped)
         found = self._find(said.call_id, None, NULL) if said.role == "tool" and said.call_id else None
         if found is not None:
-            step, version, _ = self._open.pop(found)
+            opened = self._open.pop(found)
             feedback = said.feedback or ToolResult(tool_value(said.content))
-            recorded = FeedbackRecorded(step, feedback, call_id=said.call_id, action=version, extra=said.extra)
+            recorded = FeedbackRecorded(
+                opened.step, feedback, call_id=said.call_id, action=opened.version, extra=said.extra
+            )
             self.draft.add(recorded, occurred_at=at, actor="executor", conversation=conversation)
             return
         if said.role == "user" and self.goal is None:
