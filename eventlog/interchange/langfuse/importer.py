@@ -26,6 +26,7 @@ Kind = Literal["trace", "observation", "score"]
 
 _encode = msgspec.json.encode
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_string = msgspec.json.Decoder(str).decode
 _TYPES = frozenset(
     {
         "SPAN",
@@ -178,8 +179,10 @@ def _trace_of(fields: dict[str, Raw], kind: Kind) -> str:
 
 def _text(raw: Raw) -> str:
     """A text as itself; anything else only as being there."""
-    text = shallow(raw)
-    return text if isinstance(text, str) else str(...)
+    try:
+        return _string(raw)
+    except msgspec.ValidationError:
+        return str(...)
 
 
 def _record(group: Group, end: int) -> Record | Rejected:

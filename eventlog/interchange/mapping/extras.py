@@ -14,7 +14,9 @@ def extended(rest: MaybeRaw = UNSET, **fields: Raw | None) -> MaybeRaw:
     more = {name: raw for name, raw in fields.items() if raw is not None}
     if not more:
         return rest
-    return joined(more | (_fields(rest) if isinstance(rest, Raw) else {}))
+    if isinstance(rest, Raw):
+        more |= _fields(rest)
+    return joined(more)
 
 
 def raw(value: MaybeRaw) -> Raw | None:
