@@ -8,19 +8,18 @@ many, so that memory stays bounded. Traces without a GenAI span are left out, an
 """
 
 from collections.abc import Iterator
-from itertools import groupby
-from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from operator import itemgetter
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw
 
 from core.errors import BadRecord
 from eventlog.interchange import Confidence, Context, EpisodeDraft, Importer, Reader, Record, Rejected, Source
-from eventlog.interchange.gather import Gather, Group, Part
+from eventlog.interchange.gather import BATCH, Gather, Group, Part
 from eventlog.interchange.mapping.texts import check_texts
 from eventlog.interchange.otlp.exporter import EPISODE, FORMAT
-from eventlog.interchange.otlp.json import Ids, KeyValue, begun, entries, ids_of, request
+from eventlog.interchange.otlp.json import Ids, KeyValue, Stretch, begun, entries, ids_of, request, stretches
 from eventlog.interchange.otlp.restore import restore
 from eventlog.interchange.otlp.trace import episode
 from eventlog.interchange.records import explain, find_layout, pieces
@@ -33,7 +32,7 @@ _SIGNS = (b'"gen_ai.', b'"traceloop.', b'"llm.request.type', EPISODE.encode())
 _REQUEST = frozenset({"resourceSpans", "resourceLogs"})
 
 
-_SPAN, _LOG = b"S", b"L"
+_SPAN, _LOG = b"\0", b"\1"
 
 
 class _Named(Ids):
@@ -44,14 +43,8 @@ class _Told(_Named):
     start: int | str = msgspec.field(default=0, name="startTimeUnixNano")
 
 
-class _About(NamedTuple):
-    """What an entry is gathered by: its ids, what it says, when it began (ns), and its id as written."""
-
-    trace: bytes
-    span: bytes
-    attributes: list[KeyValue]
-    at: int
-    name: str
+_Place = tuple[bytes, int, str | None]
+"""The trace that an entry belongs to, and what that is a part of, as `_joined_to` has it."""
 
 
 _named = msgspec.json.Decoder(_Named).decode
@@ -90,11 +83,13 @@ class Otlp(Importer):
                 yield Rejected(source.name, f"traces without a GenAI span, left out: {others:,}", end)
 
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
-        found = entries(record.data)
-        if not found:
-            raise BadRecord("holds no spans", where=record.where)
-        restored = restore(found, record.where)
-        yield from [episode(found, record.where, context.keep)] if restored is None else restored
+        restored = restore(record.data)
+        if restored is None:
+            found = entries(record.data)
+            if not found:
+                raise BadRecord("holds no spans", where=record.where)
+            restored = [episode(found, record.where, context.keep)]
+        yield from restored
 
 
 def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
@@ -104,7 +99,7 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
         return
     try:
         check_texts(piece.data)
-        found = entries(piece.data)
+        found = stretches(piece.data)
     except msgspec.ValidationError as error:
         yield f"no OTLP request: {str(error)[:1].lower()}{str(error)[1:]} (at byte {piece.offset})"
         return
@@ -114,47 +109,77 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
     if found is None:
         yield f"no OTLP request of spans: it has neither resourceSpans nor resourceLogs (at byte {piece.offset})"
         return
-    for entry in found:
+    for stretch in found:
+        yield from _add(gather, where, stretch)
+
+
+def _add(gather: Gather, where: str, stretch: Stretch) -> Iterator[str]:
+    """Put the entries of a stretch where they belong, `BATCH` bytes of them at a time; yields why one cannot be."""
+    places: dict[_Place, list[tuple[Raw, str, str]]] = {}
+    size = 0
+    for data in stretch.entries:
         try:
-            about = _about(entry.data)
-            if not about.span and not entry.is_log:
-                raise ValueError("spanId is missing")
+            place, at, name = _placed(data, stretch.is_log)
         except (ValueError, RecursionError) as error:
-            yield f"{'a log record' if entry.is_log else 'a span'} cannot be read: {error}"
+            yield f"{'a log record' if stretch.is_log else 'a span'} cannot be read: {error}"
             continue
-        rank, group = _joined_to(about.attributes)
-        data = b"".join((_LOG if entry.is_log else _SPAN, entry.data))
-        gather.add(about.trace, Part(where, data, entry.context, str(about.at), about.name), group=group, rank=rank)
+        places.setdefault(place, []).append((data, at, name))
+        size += len(data)
+        if size > BATCH:
+            _put(gather, where, stretch, places)
+            places, size = {}, 0
+    _put(gather, where, stretch, places)
 
 
-def _about(data: Raw) -> _About:
-    """What an entry is gathered by. `ValueError` where its ids are none, or it says in a way that cannot be
-    read what it is a part of."""
+def _put(gather: Gather, where: str, stretch: Stretch, places: dict[_Place, list[tuple[Raw, str, str]]]) -> None:
+    """Put entries where they belong, those of one place as one part: each after the sign of its kind, which no
+    JSON holds."""
+    kind = _LOG if stretch.is_log else _SPAN
+    for (trace, rank, group), found in places.items():
+        entries, begun, names = zip(*found, strict=True)
+        part = Part(where, kind.join((b"", *entries)), stretch.context, " ".join(begun), " ".join(names))
+        gather.add(trace, part, group=group, rank=rank)
+
+
+def _placed(data: Raw, is_log: bool) -> tuple[_Place, str, str]:
+    """Where an entry belongs, when it began (ns) and its id as written. `ValueError` where its ids are none, or it
+    says in a way that cannot be read what it is a part of."""
     try:
         told = _told(data)
-        ids, attributes, at = told.raw(), told.attributes, (int(told.start), told.span)
+        trace, span = told.raw()
+        attributes, at, name = told.attributes, int(told.start), told.span
     except (ValueError, RecursionError):  # something in it cannot be read: does it matter?
         named = _named(data) if any(name in bytes(data) for name in _NAMES) else None
-        ids, attributes = (named.raw(), named.attributes) if named else (ids_of(data), [])
-        at = begun(data)
-    return _About(*ids, attributes, *at)
+        (trace, span), attributes = (named.raw(), named.attributes) if named else (ids_of(data), [])
+        at, name = begun(data)
+    if not span and not is_log:
+        raise ValueError("spanId is missing")
+    return (trace, *_joined_to(attributes)), str(at), name
 
 
 def _joined_to(attributes: list[KeyValue]) -> tuple[int, str | None]:
     """What an entry's trace is a part of, if it says so, and how much that counts."""
-    given = {pair.key: pair.value.string for pair in attributes if pair.value is not None}
-    named = [(rank, f"{key} {given[key]}") for rank, key in enumerate(_JOINS) if given.get(key)]
-    return named[0] if named else (0, None)
+    given = {pair.key: pair.value.string for pair in attributes if pair.key in _JOINS and pair.value is not None}
+    for rank, key in enumerate(_JOINS):
+        if given.get(key):
+            return rank, f"{key} {given[key]}"
+    return 0, None
 
 
 def _record(group: Group) -> bytes:
     """One request of the group's spans: spans before log records, by start, then by id, each once."""
-    ordered = sorted(group.parts or [], key=lambda each: (each.data[:1] == _LOG, int(each.at), each.name, each.data))
-    found: list[tuple[bytes, Raw, bool]] = []
-    for data, same in groupby(ordered, key=attrgetter("data")):
-        for context in dict.fromkeys(each.shared for each in same):
-            found.append((context, Raw(data[1:]), data[:1] == _LOG))
-    return request(found)
+    found: list[tuple[bytes, int, str, bytes, bytes]] = []
+    for part in group.parts or []:
+        kind = part.data[:1]
+        entries = part.data.split(kind)[1:]
+        for at, name, data in zip(part.at.split(" "), part.name.split(" "), entries, strict=True):
+            found.append((kind, int(at), name, data, part.shared))
+    contexts: dict[tuple[bytes, bool], list[bytes]] = {}
+    for kind, _, _, data, context in sorted(found, key=itemgetter(0, 1, 2, 3)):
+        listed = contexts.setdefault((context, kind == _LOG), [])
+        if not listed or listed[-1] != data:
+            listed.append(data)
+    return request(contexts)
 
 
 def _name(group: Group) -> str:

@@ -5,8 +5,8 @@ or numbers, and every value is an object with one field that names its type.
 """
 
 from base64 import b64decode
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,27 +17,39 @@ _encode = msgspec.json.encode
 _SPECIAL = {"NaN": None, "Infinity": None, "-Infinity": None}
 
 
-class _Scope(Struct):
+T = TypeVar("T")
+
+
+class Scope(Struct, Generic[T]):
+    """Spans and log records under one scope."""
+
     scope: Raw = Raw(b"{}")
-    spans: list[Raw] = []
+    spans: list[T] = []
     log_records: list[Raw] = msgspec.field(default_factory=list, name="logRecords")
     schema: Raw = msgspec.field(default=Raw(b""), name="schemaUrl")
 
 
-class _Resource(Struct):
+class _Resource(Struct, Generic[T]):
     resource: Raw = Raw(b"{}")
-    scope_spans: list[_Scope] = msgspec.field(default_factory=list, name="scopeSpans")
-    old_spans: list[_Scope] = msgspec.field(default_factory=list, name="instrumentationLibrarySpans")
-    scope_logs: list[_Scope] = msgspec.field(default_factory=list, name="scopeLogs")
+    scope_spans: list[Scope[T]] = msgspec.field(default_factory=list, name="scopeSpans")
+    old_spans: list[Scope[T]] = msgspec.field(default_factory=list, name="instrumentationLibrarySpans")
+    scope_logs: list[Scope[T]] = msgspec.field(default_factory=list, name="scopeLogs")
     schema: Raw = msgspec.field(default=Raw(b""), name="schemaUrl")
 
 
-class _Request(Struct):
-    spans: list[_Resource] | None = msgspec.field(default=None, name="resourceSpans")
-    logs: list[_Resource] | None = msgspec.field(default=None, name="resourceLogs")
+class Request(Struct, Generic[T]):
+    """An ExportTraceServiceRequest, an ExportLogsServiceRequest, or both in one; spans are read as `T`."""
+
+    spans: list[_Resource[T]] | None = msgspec.field(default=None, name="resourceSpans")
+    logs: list[_Resource[T]] | None = msgspec.field(default=None, name="resourceLogs")
+
+    def scopes(self) -> Iterator[tuple[_Resource[T], Scope[T]]]:
+        for resource in (*(self.spans or ()), *(self.logs or ())):
+            for scope in (*resource.scope_spans, *resource.old_spans, *resource.scope_logs):
+                yield resource, scope
 
 
-class AnyValue(Struct):
+class AnyValue(Struct, gc=False):
     """The value of an attribute: one field is set, and names its type."""
 
     string: str | None = msgspec.field(default=None, name="stringValue")
@@ -49,18 +61,18 @@ class AnyValue(Struct):
     octets: str | None = msgspec.field(default=None, name="bytesValue")
 
 
-class KeyValue(Struct):
+class KeyValue(Struct, gc=False):
     """An attribute. Its value is absent where it is null."""
 
     key: str = ""
     value: AnyValue | None = None
 
 
-class _Values(Struct):
+class _Values(Struct, gc=False):
     values: list[AnyValue | None] = []
 
 
-class _Pairs(Struct):
+class _Pairs(Struct, gc=False):
     values: list[KeyValue] = []
 
 
@@ -80,7 +92,7 @@ class _Begun(Struct):
     start: int | str = msgspec.field(default=0, name="startTimeUnixNano")
 
 
-_request = msgspec.json.Decoder(_Request).decode
+_request = msgspec.json.Decoder(Request[Raw]).decode
 _any = msgspec.json.Decoder(AnyValue | None).decode
 _ids = msgspec.json.Decoder(Ids).decode
 _begun = msgspec.json.Decoder(_Begun).decode
@@ -94,18 +106,30 @@ class Entry(NamedTuple):
     is_log: bool
 
 
-def entries(data: bytes) -> list[Entry] | None:
-    """The spans and log records of a request; None if it holds neither kind."""
+class Stretch(NamedTuple):
+    """Spans or log records of a request that share a resource and a scope, and the bytes of these."""
+
+    entries: list[Raw]
+    context: bytes
+    is_log: bool
+
+
+def stretches(data: bytes) -> list[Stretch] | None:
+    """What a request holds; None if it holds neither spans nor log records."""
     request = _request(data)
     if request.spans is None and request.logs is None:
         return None
     found = []
-    for resource in [*(request.spans or []), *(request.logs or [])]:
-        for scope in [*resource.scope_spans, *resource.old_spans, *resource.scope_logs]:
-            context = _context(resource, scope)
-            found += [Entry(span, context, False) for span in scope.spans]
-            found += [Entry(record, context, True) for record in scope.log_records]
+    for resource, scope in request.scopes():
+        context = _context(resource, scope)
+        found += [Stretch(scope.spans, context, False), Stretch(scope.log_records, context, True)]
     return found
+
+
+def entries(data: bytes) -> list[Entry]:
+    """The spans and log records of a request."""
+    found = stretches(data) or ()
+    return [Entry(entry, context, is_log) for listed, context, is_log in found for entry in listed]
 
 
 def ids_of(data: bytes | Raw) -> tuple[bytes, bytes]:
@@ -195,16 +219,13 @@ def merged(context: bytes) -> dict[str, Raw]:
     return msgspec.json.decode(context, type=dict[str, Raw])
 
 
-def request(items: Iterable[tuple[bytes, Raw, bool]]) -> bytes:
-    """One request of entries (context, data, is_log): those of one context together, in their order."""
-    contexts: dict[tuple[bytes, bool], list[Raw]] = {}
-    for context, data, is_log in items:
-        contexts.setdefault((context, is_log), []).append(data)
+def request(contexts: Mapping[tuple[bytes, bool], Iterable[bytes]]) -> bytes:
+    """One request of spans and log records, by (context, is_log)."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for (context, is_log), found in contexts.items():
         names = merged(context or b"{}")
         scope: dict[str, Any] = {"scope": names["scope"]} if "scope" in names else {}
-        scope |= {"logRecords" if is_log else "spans": found}
+        scope |= {"logRecords" if is_log else "spans": list(map(Raw, found))}
         if "scopeSchemaUrl" in names:
             scope["schemaUrl"] = names["scopeSchemaUrl"]
         resource: dict[str, Any] = {"resource": names["resource"]} if "resource" in names else {}
@@ -215,7 +236,7 @@ def request(items: Iterable[tuple[bytes, Raw, bool]]) -> bytes:
     return _encode(parts)
 
 
-def _context(resource: _Resource, scope: _Scope) -> bytes:
+def _context(resource: _Resource[Raw], scope: Scope[Raw]) -> bytes:
     parts = {"resource": resource.resource, "scope": scope.scope}
     if bytes(resource.schema):
         parts["schemaUrl"] = resource.schema

@@ -4,8 +4,9 @@ Their versions stand: what names a version of its stream means the same event ag
 is not whole there (spans were sampled, or lost attributes) is read by its `gen_ai.*` attributes.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -24,10 +25,17 @@ from core.vocabulary.episode import (
 )
 from eventlog.interchange.draft import EpisodeDraft, EventDraft
 from eventlog.interchange.otlp.exporter import EPISODE, EVENTS, PREFIX, fields_of
-from eventlog.interchange.otlp.json import Entry, KeyValue, value_of
+from eventlog.interchange.otlp.json import Entry, KeyValue, Request, entries, value_of
 
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _NOWHERE = bytes(16)
+_EPISODE = EPISODE.encode()
+_POINTERS: dict[type[Payload], str] = {
+    FeedbackRecorded: "action",
+    VerificationRecorded: "supersedes",
+    NoteAdded: "target",
+}
+"""The field of a payload that names another event's version."""
 
 
 class _Event(Struct):
@@ -36,40 +44,42 @@ class _Event(Struct):
 
 
 class _Span(Struct):
-    attributes: list[KeyValue] = []
+    attributes: Raw = Raw(b"[]")
     events: list[_Event] = []
 
 
 _span = msgspec.json.Decoder(_Span).decode
+_spans = msgspec.json.Decoder(Request[_Span]).decode
+_pairs = msgspec.json.Decoder(list[KeyValue]).decode
+
+_Own = tuple[str, Any, list[_Event]]
+"""What a span of ours says: its episode, how many events that has if it says so, and some of these."""
 
 
-class _Told(NamedTuple):
-    """An event as it was exported, and what else its span's event says of it."""
-
-    type: str
-    said: dict[str, Any]
+_Told = tuple[str, dict[str, Any]]
+"""An event as it was exported: its name, and what else its span's event says of it."""
 
 
-def restore(found: Sequence[Entry], where: str) -> list[EpisodeDraft] | None:
-    """The episodes that the spans hold event by event; None if there are none, or one is not whole."""
-    if not any(EPISODE.encode() in bytes(entry.data) for entry in found):
+def restore(data: bytes) -> list[EpisodeDraft] | None:
+    """The episodes that a request's spans hold event by event; None if there are none, or one is not whole."""
+    if _EPISODE not in data:
         return None
+    others: list[Entry] = []
+    own: Iterable[_Own] | None = _all_own(data)
+    if own is None:
+        found = entries(data)
+        if not any(_EPISODE in bytes(entry.data) for entry in found):
+            return None
+        own = _some_own(found, others)
     episodes: dict[str, dict[int, _Told]] = {}
     counts: dict[str, int] = {}
-    others: list[Entry] = []
-    for entry in found:
-        span = None if entry.is_log else _own_span(entry.data)
-        given = _said(span.attributes) if span else {}
-        name = given.get(EPISODE)
-        if span is None or not isinstance(name, str):
-            others.append(entry)
-            continue
+    for name, count, events in own:
         told = episodes.setdefault(name, {})
-        counts[name] = given.get(EVENTS) or counts.get(name, 0)
-        for event in span.events:
+        counts[name] = count or counts.get(name, 0)
+        for event in events:
             if event.name.startswith(PREFIX):
                 said = _said(event.attributes)
-                told[said.get("trajlog.version", 0)] = _Told(event.name.removeprefix(PREFIX), said)
+                told[said.get("trajlog.version", 0)] = event.name, said
     drafts = []
     for name, told in episodes.items():
         draft = _restored(told) if told and len(told) == counts[name] else None
@@ -82,18 +92,48 @@ def restore(found: Sequence[Entry], where: str) -> list[EpisodeDraft] | None:
     return drafts
 
 
-def _own_span(data: Raw) -> _Span | None:
-    """A span, if it may be one of ours."""
-    if EPISODE.encode() not in bytes(data):
-        return None
+def _all_own(data: bytes) -> list[_Own] | None:
+    """The spans of a request, if all that it holds are ours, as it mostly is."""
+    found: list[_Own] = []
     try:
-        return _span(data)
-    except msgspec.ValidationError:
+        for _, scope in _spans(data).scopes():
+            if scope.log_records:
+                return None
+            for span in scope.spans:
+                sure = bytes(span.attributes).rfind(_EPISODE) >= 0  # mostly the last one
+                own = _own(span) if sure else None
+                if own is None:
+                    return None
+                found.append(own)
+    except (ValueError, RecursionError):
         return None
+    return found
+
+
+def _some_own(found: Iterable[Entry], others: list[Entry]) -> Iterator[_Own]:
+    """The spans that are ours; all else is put to the others."""
+    for entry in found:
+        own = None
+        if not entry.is_log and _EPISODE in bytes(entry.data):
+            with suppress(msgspec.ValidationError):
+                own = _own(_span(entry.data))
+        if own is None:
+            others.append(entry)
+        else:
+            yield own
+
+
+def _own(span: _Span) -> _Own | None:
+    given = _said(_pairs(span.attributes))
+    name = given.get(EPISODE)
+    return (name, given.get(EVENTS), span.events) if isinstance(name, str) else None
 
 
 def _said(pairs: list[KeyValue]) -> dict[str, Any]:
-    return {pair.key: value_of(pair.value) for pair in pairs}
+    return {
+        pair.key: value.string if (value := pair.value) is not None and value.string is not None else value_of(value)
+        for pair in pairs
+    }
 
 
 def _restored(told: dict[int, _Told]) -> EpisodeDraft | None:
@@ -101,12 +141,15 @@ def _restored(told: dict[int, _Told]) -> EpisodeDraft | None:
     draft: EpisodeDraft | None = None
     moved: dict[int, int] = {}
     for version in sorted(told):
-        type_, given = told[version]
-        body, schema = given.get("trajlog.payload"), given.get("trajlog.schema")
-        if not isinstance(body, str) or not isinstance(schema, int):
+        name, given = told[version]
+        type_ = name.removeprefix(PREFIX)
+        text, schema = given.get("trajlog.payload"), given.get("trajlog.schema")
+        if not isinstance(text, str) or not isinstance(schema, int):
             return None
-        said = _payload(type_, schema, body.encode())
-        at, actor, conversation = (given.get(f"trajlog.{name}") for name in ("occurred_at", "actor", "conversation"))
+        body = text.encode()
+        said = _payload(type_, schema, body)
+        at, actor = given.get("trajlog.occurred_at"), given.get("trajlog.actor")
+        conversation = given.get("trajlog.conversation")
         if draft is None:
             if not isinstance(said, EpisodeStarted):
                 return None
@@ -118,8 +161,8 @@ def _restored(told: dict[int, _Told]) -> EpisodeDraft | None:
         elif isinstance(said, EpisodeRetracted):
             draft.unmapped["retraction of the exported episode: kept in the record"] += 1
         else:
-            for name in _newer(said, body):
-                draft.unmapped[f"{type_}.{name[:60]} of a newer version: kept in the record"] += 1
+            for field in _newer(said, body):
+                draft.unmapped[f"{type_}.{field[:60]} of a newer version: kept in the record"] += 1
             pointed = _pointed(said, moved)
             moved[version] = draft.add(pointed, occurred_at=_at(at), actor=actor, conversation=conversation)
     return draft
@@ -131,21 +174,18 @@ def _payload(type_: str, schema: int, body: bytes) -> Payload | Unknown:
 
 
 def _pointed(said: Payload, moved: dict[int, int]) -> Payload:
-    """The payload with the versions it names where they are now; the runs of its old stream are gone."""
+    """The payload with the version it names where that is now; the runs of its old stream are gone."""
     if isinstance(said, EpisodeEnded):
         return replace(said, runs={})
-    if isinstance(said, FeedbackRecorded) and said.action is not None:
-        return replace(said, action=moved.get(said.action))
-    if isinstance(said, VerificationRecorded) and said.supersedes is not None:
-        return replace(said, supersedes=moved.get(said.supersedes))
-    if isinstance(said, NoteAdded) and said.target is not None:
-        return replace(said, target=moved.get(said.target))
-    return said
+    pointer = _POINTERS.get(type(said))
+    if pointer is None or (version := getattr(said, pointer)) is None:
+        return said
+    return replace(said, **{pointer: moved.get(version)})
 
 
-def _newer(said: Payload, body: str) -> list[str]:
+def _newer(said: Payload, body: bytes) -> list[str]:
     """The payload's fields that this version's struct does not have."""
-    if vocabulary.body(said) == body.encode():
+    if vocabulary.body(said) == body:
         return []
     return [name for name in _fields(body) if name not in said.__struct_encode_fields__]
 
