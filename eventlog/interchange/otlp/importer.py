@@ -8,7 +8,6 @@ many, so that memory stays bounded. Traces without a GenAI span are left out, an
 """
 
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -45,6 +44,8 @@ class _Told(_Named):
 
 _Place = tuple[bytes, int, str | None]
 """The trace that an entry belongs to, and what that is a part of, as `_joined_to` has it."""
+_Places = dict[_Place, list[tuple[Raw, str, str]]]
+"""The entries of each place, each with the time and the id to sort by."""
 
 
 _named = msgspec.json.Decoder(_Named).decode
@@ -115,7 +116,7 @@ def _gather(gather: Gather, where: str, piece: Piece) -> Iterator[str]:
 
 def _add(gather: Gather, where: str, stretch: Stretch) -> Iterator[str]:
     """Put the entries of a stretch where they belong, `BATCH` bytes of them at a time; yields why one cannot be."""
-    places: dict[_Place, list[tuple[Raw, str, str]]] = {}
+    places: _Places = {}
     size = 0
     for data in stretch.entries:
         try:
@@ -131,13 +132,13 @@ def _add(gather: Gather, where: str, stretch: Stretch) -> Iterator[str]:
     _put(gather, where, stretch, places)
 
 
-def _put(gather: Gather, where: str, stretch: Stretch, places: dict[_Place, list[tuple[Raw, str, str]]]) -> None:
-    """Put entries where they belong, those of one place as one part: each after the sign of its kind, which no
+def _put(gather: Gather, where: str, stretch: Stretch, places: _Places) -> None:
+    """Put entries where they belong, those of one place as one part: each before the sign of its kind, which no
     JSON holds."""
     kind = _LOG if stretch.is_log else _SPAN
     for (trace, rank, group), found in places.items():
-        entries, begun, names = zip(*found, strict=True)
-        part = Part(where, kind.join((b"", *entries)), stretch.context, " ".join(begun), " ".join(names))
+        entries, starts, names = zip(*found, strict=True)
+        part = Part(where, kind.join((*entries, b"")), stretch.context, " ".join(starts), " ".join(names))
         gather.add(trace, part, group=group, rank=rank)
 
 
@@ -168,14 +169,16 @@ def _joined_to(attributes: list[KeyValue]) -> tuple[int, str | None]:
 
 def _record(group: Group) -> bytes:
     """One request of the group's spans: spans before log records, by start, then by id, each once."""
-    found: list[tuple[bytes, int, str, bytes, bytes]] = []
-    for part in group.parts or []:
-        kind = part.data[:1]
-        entries = part.data.split(kind)[1:]
-        for at, name, data in zip(part.at.split(" "), part.name.split(" "), entries, strict=True):
-            found.append((kind, int(at), name, data, part.shared))
+    found: list[tuple[bytes, int, str, bytes, int, bytes]] = []
+    for order, (_, data, context, starts, names) in enumerate(group.parts or ()):
+        kind, start = data[-1:], 0
+        for at, name in zip(starts.split(" "), names.split(" "), strict=True):
+            end = data.index(kind, start)
+            found.append((kind, int(at), name, data[start:end], order, context))
+            start = end + 1
+    found.sort()
     contexts: dict[tuple[bytes, bool], list[bytes]] = {}
-    for kind, _, _, data, context in sorted(found, key=itemgetter(0, 1, 2, 3)):
+    for kind, _, _, data, _, context in found:
         listed = contexts.setdefault((context, kind == _LOG), [])
         if not listed or listed[-1] != data:
             listed.append(data)

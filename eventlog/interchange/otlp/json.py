@@ -44,9 +44,11 @@ class Request(Struct, Generic[T]):
     logs: list[_Resource[T]] | None = msgspec.field(default=None, name="resourceLogs")
 
     def scopes(self) -> Iterator[tuple[_Resource[T], Scope[T]]]:
-        for resource in (*(self.spans or ()), *(self.logs or ())):
-            for scope in (*resource.scope_spans, *resource.old_spans, *resource.scope_logs):
-                yield resource, scope
+        for resources in (self.spans, self.logs):
+            for resource in resources or ():
+                for scopes in (resource.scope_spans, resource.old_spans, resource.scope_logs):
+                    for scope in scopes:
+                        yield resource, scope
 
 
 class AnyValue(Struct, gc=False):
@@ -122,7 +124,10 @@ def stretches(data: bytes) -> list[Stretch] | None:
     found = []
     for resource, scope in request.scopes():
         context = _context(resource, scope)
-        found += [Stretch(scope.spans, context, False), Stretch(scope.log_records, context, True)]
+        if scope.spans:
+            found.append(Stretch(scope.spans, context, False))
+        if scope.log_records:
+            found.append(Stretch(scope.log_records, context, True))
     return found
 
 

@@ -38,12 +38,12 @@ _POINTERS: dict[type[Payload], str] = {
 """The field of a payload that names another event's version."""
 
 
-class _Event(Struct):
+class _Event(Struct, gc=False):
     name: str = ""
     attributes: list[KeyValue] = []
 
 
-class _Span(Struct):
+class _Span(Struct, gc=False):
     attributes: Raw = Raw(b"[]")
     events: list[_Event] = []
 
