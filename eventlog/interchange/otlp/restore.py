@@ -80,6 +80,7 @@ def restore(data: bytes) -> list[EpisodeDraft] | None:
             if event.name.startswith(PREFIX):
                 said = _said(event.attributes)
                 told[said.get("trajlog.version", 0)] = event.name, said
+        events.clear()  # else a large episode would be there twice
     drafts = []
     for name, told in episodes.items():
         draft = _restored(told) if told and len(told) == counts[name] else None
