@@ -24,17 +24,20 @@ from eventlog.interchange.otlp.span import Happened, Span
 Keep = Callable[[bytes], BlobRef]
 
 _encode = msgspec.json.encode
-_SAMPLING = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "max_tokens",
-    "frequency_penalty",
-    "presence_penalty",
-    "seed",
-    "stop_sequences",
-    "choice.count",
-)
+_SAMPLING = {
+    f"gen_ai.request.{name}": name
+    for name in (
+        "temperature",
+        "top_p",
+        "top_k",
+        "max_tokens",
+        "frequency_penalty",
+        "presence_penalty",
+        "seed",
+        "stop_sequences",
+        "choice.count",
+    )
+}
 _MESSAGE_EVENTS = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -247,9 +250,5 @@ def finish_of(span: Span) -> str | None:
 
 
 def sampling_of(span: Span) -> MaybeRaw:
-    given = {}
-    for name in _SAMPLING:
-        value = span.attributes.json(f"gen_ai.request.{name}")
-        if value is not None:
-            given[name] = value
+    given = {name: span.attributes.json(key) for key, name in _SAMPLING.items() if key in span.attributes}
     return Raw(_encode(given)) if given else UNSET

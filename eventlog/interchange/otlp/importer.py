@@ -133,8 +133,8 @@ def _add(gather: Gather, where: str, stretch: Stretch) -> Iterator[str]:
 
 
 def _put(gather: Gather, where: str, stretch: Stretch, places: _Places) -> None:
-    """Put entries where they belong, those of one place as one part: each before the sign of its kind, which no
-    JSON holds."""
+    """Put entries where they belong, those of one place as one part: each followed by the sign of its kind, which
+    no JSON holds."""
     kind = _LOG if stretch.is_log else _SPAN
     for (trace, rank, group), found in places.items():
         entries, starts, names = zip(*found, strict=True)

@@ -17,33 +17,32 @@ _encode = msgspec.json.encode
 _SPECIAL = {"NaN": None, "Infinity": None, "-Infinity": None}
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-class Scope(Struct, Generic[T]):
-    """Spans and log records under one scope."""
-
+class _Scope(Struct, Generic[_T]):
     scope: Raw = Raw(b"{}")
-    spans: list[T] = []
+    spans: list[_T] = []
     log_records: list[Raw] = msgspec.field(default_factory=list, name="logRecords")
     schema: Raw = msgspec.field(default=Raw(b""), name="schemaUrl")
 
 
-class _Resource(Struct, Generic[T]):
+class _Resource(Struct, Generic[_T]):
     resource: Raw = Raw(b"{}")
-    scope_spans: list[Scope[T]] = msgspec.field(default_factory=list, name="scopeSpans")
-    old_spans: list[Scope[T]] = msgspec.field(default_factory=list, name="instrumentationLibrarySpans")
-    scope_logs: list[Scope[T]] = msgspec.field(default_factory=list, name="scopeLogs")
+    scope_spans: list[_Scope[_T]] = msgspec.field(default_factory=list, name="scopeSpans")
+    old_spans: list[_Scope[_T]] = msgspec.field(default_factory=list, name="instrumentationLibrarySpans")
+    scope_logs: list[_Scope[_T]] = msgspec.field(default_factory=list, name="scopeLogs")
     schema: Raw = msgspec.field(default=Raw(b""), name="schemaUrl")
 
 
-class Request(Struct, Generic[T]):
-    """An ExportTraceServiceRequest, an ExportLogsServiceRequest, or both in one; spans are read as `T`."""
+class Request(Struct, Generic[_T]):
+    """An ExportTraceServiceRequest, an ExportLogsServiceRequest, or both in one; spans are read as `_T`."""
 
-    spans: list[_Resource[T]] | None = msgspec.field(default=None, name="resourceSpans")
-    logs: list[_Resource[T]] | None = msgspec.field(default=None, name="resourceLogs")
+    spans: list[_Resource[_T]] | None = msgspec.field(default=None, name="resourceSpans")
+    logs: list[_Resource[_T]] | None = msgspec.field(default=None, name="resourceLogs")
 
-    def scopes(self) -> Iterator[tuple[_Resource[T], Scope[T]]]:
+    def scopes(self) -> Iterator[tuple[_Resource[_T], _Scope[_T]]]:
+        """What lies together, in order."""
         for resources in (self.spans, self.logs):
             for resource in resources or ():
                 for scopes in (resource.scope_spans, resource.old_spans, resource.scope_logs):
@@ -241,7 +240,7 @@ def request(contexts: Mapping[tuple[bytes, bool], Iterable[bytes]]) -> bytes:
     return _encode(parts)
 
 
-def _context(resource: _Resource[Raw], scope: Scope[Raw]) -> bytes:
+def _context(resource: _Resource[Raw], scope: _Scope[Raw]) -> bytes:
     parts = {"resource": resource.resource, "scope": scope.scope}
     if bytes(resource.schema):
         parts["schemaUrl"] = resource.schema

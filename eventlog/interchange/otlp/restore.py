@@ -108,7 +108,7 @@ def _all_own(data: bytes) -> list[_Own] | None:
                 found.append(own)
     except (ValueError, RecursionError):
         return None
-    return found
+    return found or None
 
 
 def _some_own(found: Iterable[Entry], others: list[Entry]) -> Iterator[_Own]:

@@ -12,6 +12,7 @@ from core.event import MAX_TIME
 from eventlog.interchange.otlp.json import AnyValue, KeyValue, as_json, id_bytes, value_of
 
 _ERROR = 2
+_MAPPED = frozenset({"attributes", "events", "status"})
 _encode = msgspec.json.encode
 _object = msgspec.json.Decoder(dict[str, Raw]).decode
 _list = msgspec.json.Decoder(list[Raw]).decode
@@ -26,7 +27,9 @@ class Attributes:
         self._raw = pairs
         self._left: dict[str, tuple[int, AnyValue | None]] = {}
         self._taken: set[int] = set()
-        for index, pair in enumerate(_readable(pairs)):
+        given = _readable(pairs)
+        self._count = len(given)
+        for index, pair in enumerate(given):
             if pair is not None and pair.key not in self._left:
                 self._left[pair.key] = index, pair.value
 
@@ -48,7 +51,7 @@ class Attributes:
     def take(self, kind: type | tuple[type, ...], *keys: str) -> Any:
         """The value of the first of these keys that has one of this kind; others are left."""
         for key in keys:
-            value = self.peek(key)
+            value = self.peek(key) if key in self._left else None
             if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
                 self._take(key)
                 return value
@@ -93,6 +96,8 @@ class Attributes:
 
     def rest(self) -> list[Raw]:
         """What was not taken, verbatim."""
+        if len(self._taken) == self._count:
+            return []
         return [raw for index, raw in enumerate(_list(self._raw)) if index not in self._taken]
 
     def _take(self, key: str) -> None:
@@ -163,9 +168,7 @@ class Span:
 
     def rest(self) -> Raw:
         """The span as it was written, without the attributes, events and error that were mapped."""
-        left = _object(self.data)
-        for name in ("attributes", "events", "status"):
-            left.pop(name, None)
+        left = {name: raw for name, raw in _object(self.data).items() if name not in _MAPPED}
         attributes = self.attributes.rest()
         if attributes:
             left["attributes"] = Raw(_encode(attributes))
