@@ -72,7 +72,8 @@ FROM ordered CROSS JOIN part ON part.id = ordered.id ORDER BY ordered.place
 
 
 class Part(NamedTuple):
-    """One part: where it lay, its bytes, the bytes that it shares with others, when it began and its name."""
+    """One part: where it lay, its bytes, the bytes that it shares with others, when it began and its name; of
+    several things in one part those of each, with spaces between."""
 
     place: str
     data: bytes

@@ -48,7 +48,12 @@ class _Span(Struct, gc=False):
     events: list[_Event] = []
 
 
+class _Kept(Struct):
+    data: Raw
+
+
 _span = msgspec.json.Decoder(_Span).decode
+_kept = msgspec.json.Decoder(list[_Kept]).decode
 _spans = msgspec.json.Decoder(Request[_Span]).decode
 _pairs = msgspec.json.Decoder(list[KeyValue]).decode
 
@@ -87,7 +92,9 @@ def restore(data: bytes) -> list[EpisodeDraft] | None:
         if draft is None:
             return None
         drafts.append(draft)
-    for entry in _beside(drafts, others):
+    if not drafts:
+        return None
+    for entry in _beside(drafts, others) if others else ():
         kind = "log record" if entry.is_log else "span"
         drafts[0].unmapped[f"{kind} beside an exported episode: kept in the record"] += 1
     return drafts
@@ -197,8 +204,8 @@ def _at(text: object) -> int | None:
 
 def _beside(drafts: list[EpisodeDraft], others: list[Entry]) -> list[Entry]:
     """Of the spans that hold no events of ours, those that no episode keeps in its `extra`."""
-    kept = set()
+    kept: set[bytes] = set()
     for draft in drafts:
-        for raw in msgspec.json.decode(fields_of(draft.started.extra).get("spans", b"[]"), type=list[Raw]):
-            kept.add(bytes(_fields(raw)["data"]))
+        with suppress(msgspec.ValidationError):  # that of another format may hold others of that name
+            kept.update(bytes(each.data) for each in _kept(fields_of(draft.started.extra).get("spans", b"[]")))
     return [entry for entry in others if bytes(entry.data) not in kept]

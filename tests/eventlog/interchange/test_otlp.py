@@ -509,6 +509,23 @@ def test_two_exported_episodes_of_one_conversation_stay_two(imports: Imports, tm
     assert again.take(lines(*requests), "a.jsonl").episodes["new"] == 2
 
 
+def test_a_prompt_that_speaks_of_exported_episodes_is_a_prompt() -> None:
+    prompt = "What is trajlog.episode?"
+    (heard,) = told(span(1, 0, 1, chat([said("user", prompt)], said("assistant", "an id"))), types=("MessageRecorded",))
+    assert heard["content"] == prompt
+
+
+def test_an_episode_whose_source_held_spans_of_its_own_comes_back() -> None:
+    log = InMemoryLog()
+    log.append(Writer("w").event("episode/x", EpisodeStarted(extra=msgspec.Raw(b'{"spans":[7]}'))))
+    made = json.loads(msgspec.json.encode(spans(EpisodeStarted(), list(log.read("episode/x")))))
+    beside = span(7, 0, 1)
+    made["resourceSpans"] += request(beside)["resourceSpans"]
+    found = draft(Otlp(), made)
+    assert found.started.extra == msgspec.Raw(b'{"spans":[7]}')
+    assert found.unmapped == {"span beside an exported episode: kept in the record": 1}
+
+
 LATER = sorted(TYPES.keys() - {"EpisodeStarted", "EpisodeRetracted"})
 
 
