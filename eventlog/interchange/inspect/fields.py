@@ -1,7 +1,6 @@
 """Fields of Inspect's samples and events, and the attachments that their texts may stand for."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,22 +12,26 @@ from core.vocabulary.episode import ToolSpec, Usage
 from eventlog.interchange.mapping.messages import Fields, shallow
 from eventlog.interchange.mapping.turns import NULL, text_of
 
+NOTHING = Fields({}, "")
+"""What an object's fields are where there is no object."""
+
 MAX_PUT_IN = 256 << 20
 """Bytes that a sample's attachments may come to where they are used: each may be used many times."""
 
 _object = msgspec.json.Decoder(dict[str, Raw]).decode
 _list = msgspec.json.Decoder(list[Raw]).decode
+_number = msgspec.json.Decoder(float | None).decode
 _EMPTY = (NULL, Raw(b"{}"), Raw(b"[]"), Raw(b'""'))
 _USER = Raw(b'"user"')
+_SLASH = ord("/")
 _REFERENCES = ("attachment://", "tc://")
-_SIGNS = tuple(reference.encode() for reference in _REFERENCES)
 
 
 class Attachments:
     """Long texts that a sample holds once, and names wherever they belong."""
 
-    def __init__(self, texts: Sequence[dict[str, str]], where: str, unmapped: Counter[str]) -> None:
-        self._texts = {name: text for each in texts for name, text in each.items()}
+    def __init__(self, texts: dict[str, str], where: str, unmapped: Counter[str]) -> None:
+        self._texts = texts
         self._where = where
         self._unmapped = unmapped
         self._size = 0
@@ -36,9 +39,14 @@ class Attachments:
     def put_in(self, value: Raw) -> Raw:
         """JSON with the texts it names in their place. `BadRecord` if that is far too much."""
         text = bytes(value)
-        if b"://" not in text or not any(sign in text for sign in _SIGNS):
-            return value
-        return Raw(msgspec.json.encode(self._put_in(msgspec.json.decode(value))))
+        put = self.put_in_text(text)
+        return value if put is text else Raw(put)
+
+    def put_in_text(self, text: bytes) -> bytes:
+        """The same, of the JSON's own text."""
+        if _SLASH not in text or b"://" not in text or (b"attachment://" not in text and b"tc://" not in text):
+            return text
+        return msgspec.json.encode(self._put_in(msgspec.json.decode(text)))
 
     def _put_in(self, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(_REFERENCES):
@@ -56,6 +64,11 @@ class Attachments:
         if self._size > MAX_PUT_IN:
             raise BadRecord(f"its attachments come to more than {MAX_PUT_IN >> 20} MB", where=self._where)
         return text
+
+
+def inner(fields: Fields, name: str) -> Fields:
+    """The object in a field, `NOTHING` if it is absent. What is left in it is left here."""
+    return fields.inner(name) if name in fields else NOTHING
 
 
 def specs_of(event: Fields) -> list[ToolSpec]:
@@ -101,7 +114,7 @@ def logprobs_of(logprobs: dict[str, Raw] | None) -> list[float | None] | None:
     content = (logprobs or {}).get("content")
     if content is None:
         return None
-    return [msgspec.json.decode(_object(token).get("logprob", b"null"), type=float | None) for token in _list(content)]
+    return [_number(_object(token).get("logprob", NULL)) for token in _list(content)]
 
 
 def is_same(one: Raw, other: Raw) -> bool:

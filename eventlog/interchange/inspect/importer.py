@@ -65,12 +65,9 @@ class Inspect(Importer):
             yield from (self._archive if head.startswith(b"PK\3\4") else self._document)(source, file)
 
     def episodes(self, record: Record, context: Context) -> Iterator[EpisodeDraft]:
-        data, finite = _finite(record.data)
-        fields = Fields(data, record.where)
-        log, sample = fields.raw("log"), fields.raw("sample")
-        if log is None or sample is None:
-            raise fields.fault("this is no sample of an Inspect log")
-        draft = episode(msgspec.json.format(bytes(sample), indent=-1), log, record.where, context.keep, self._log)
+        parts, finite = _parts(record)
+        sample = msgspec.json.format(parts.sample, indent=-1)
+        draft = episode(sample, parts.log, record.where, context.keep, self._log)
         if not finite:
             draft.unmapped["NaN or Infinity: read as null"] += 1
         yield draft
@@ -129,6 +126,29 @@ class Inspect(Importer):
                 yield Rejected(source.name, f"cut short: it ends at byte {end}, inside {name or 'a member'}", end)
         if not index:
             yield Rejected(source.name, "holds no samples", end)
+
+
+class _Parts(msgspec.Struct, forbid_unknown_fields=True):
+    """A record: what it says of the log, and the sample."""
+
+    log: Raw
+    sample: Raw
+
+
+_decode = msgspec.json.Decoder(_Parts).decode
+
+
+def _parts(record: Record) -> tuple[_Parts, bool]:
+    """A record's parts; and whether it had no NaN or Infinity, with which it is no JSON yet."""
+    try:
+        return _decode(record.data), True
+    except (ValueError, RecursionError):
+        data, finite = _finite(record.data)
+    fields = Fields(data, record.where)
+    log, sample = fields.raw("log"), fields.raw("sample")
+    if log is None or sample is None:
+        raise fields.fault("this is no sample of an Inspect log")
+    return _Parts(log, sample), finite
 
 
 @contextmanager

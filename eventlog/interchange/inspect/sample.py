@@ -37,6 +37,7 @@ from eventlog.interchange.draft import EpisodeDraft, EventDraft
 from eventlog.interchange.inspect.fields import (
     Attachments,
     goal_of,
+    inner,
     is_empty,
     is_same,
     is_within,
@@ -58,9 +59,13 @@ Keep = Callable[[bytes], BlobRef]
 
 _encode = msgspec.json.encode
 _RAWS = list[Raw]
+_TEXTS = dict[str, str]
+_REFS = list[tuple[int, int]]
+_NAME = int | str
 _OBJECT = dict[str, Raw]
 _object = msgspec.json.Decoder(dict[str, Raw]).decode
 _list = msgspec.json.Decoder(list[Raw]).decode
+_whole = msgspec.json.Decoder().decode
 _LIMITS: dict[str, Budget] = {
     "message": "steps",
     "turn": "steps",
@@ -80,7 +85,12 @@ _ERRORS: dict[str, tuple[ErrorClass, Effect]] = {
     "sandbox_unavailable": ("transport_lost", "unknown"),
 }
 _STRUCTURE = ("uuid", "event", "timestamp", "completed", "working_start", "span_id", "pending", "type", "message_id")
-_REPEATED = ("input", "input_refs", "tools", "call")
+_REPEATED = (*_STRUCTURE, "input", "input_refs", "tools")
+_BRACKET = ord("[")
+_UNTOLD = EpisodeStarted()
+_SILENT = [Said("assistant")]
+_BESIDE = frozenset({"id", "error", "function", "model"})
+"""What Inspect's messages say besides what chat messages say anywhere."""
 _SPAN_EVENTS = frozenset({"span_begin", "span_end", "step", "sample_init", "score"})
 
 
@@ -123,22 +133,22 @@ class _Sample:
         self.sample = sample
         self.keep = keep
         self.log = log
-        self.draft = EpisodeDraft(EpisodeStarted())
+        self.draft = EpisodeDraft(_UNTOLD)
         self.unmapped = self.draft.unmapped
-        old = sample.inner("transcript")
-        texts = [fields.take(name, dict[str, str]) for fields, name in ((sample, "attachments"), (old, "content"))]
-        self.attachments = Attachments([each for each in texts if each], sample.where, self.unmapped)
+        old = inner(sample, "transcript")
+        texts = (sample.take("attachments", _TEXTS) or {}) | (old.take("content", _TEXTS) or {})
+        self.attachments = Attachments(texts, sample.where, self.unmapped)
         self.read: dict[bytes, list[Said]] = {}
         self.told = Conversation(self.draft)
         self.model = log.model
         self.tools: list[ToolSpec] | None = None
-        pool = sample.inner("events_data")
+        pool = inner(sample, "events_data")
         self.pool = pool.take("messages", _RAWS) or []
         pool.raw("calls")
         self.events = [*(sample.take("events", _RAWS) or []), *(old.take("events", _RAWS) or [])]
         messages = sample.take("messages", _RAWS) or []
         self.scored_at: int | None = None
-        if not self._tell_events():
+        if not (self.events and self._tell_events()):
             self._tell_messages(messages)
         self._finish(header)
 
@@ -198,19 +208,20 @@ class _Sample:
         if self.tools is None:
             self.tools = specs_of(event)
         self.told.hear(prompt, begun)
-        for name in (*_STRUCTURE, *_REPEATED):
-            if event.raw(name) is not None and name == "call":
-                self.unmapped["events[].model.call: kept in the record"] += 1
-        output = event.inner("output")
+        if event.raw("call") is not None:
+            self.unmapped["events[].model.call: kept in the record"] += 1
+        for name in _REPEATED:
+            event.raw(name)
+        output = inner(event, "output")
         choices = output.take("choices", _RAWS) or []
         output.raw("completion")
         choice = Fields(choices[0] if choices else NULL, self.sample.where, "events[].model.output.choices[]")
-        said = next(iter(self._messages(choice.raw("message") or NULL, "assistant")), Said("assistant"))
+        said = (self._messages(choice.raw("message") or NULL, "assistant") or _SILENT)[0]
         model = output.take("model", str) or event.peek("model", str)
         event.drop("model", model)
         logprobs = choice.peek("logprobs", _OBJECT)
         sampling = (event.take("config", _OBJECT) or {}) | {"tool_choice": event.raw("tool_choice") or NULL}
-        usage, cost = usage_of(output.inner("usage"))
+        usage, cost = usage_of(inner(output, "usage"))
         seconds = output.take("time", float)
         latency = None if seconds is None else seconds * 1000
         if latency is None and begun is not None and at is not None and told.head.completed:
@@ -244,7 +255,7 @@ class _Sample:
         if asked is None:
             self.told.submit(ToolCall(tool=tool, args=arguments, call_id=call_id), begun)
         differing = arguments if asked is not None and not is_same(asked.args, arguments) else None
-        result, error = self.attachments.put_in(event.raw("result") or NULL), event.inner("error")
+        result, error = self.attachments.put_in(event.raw("result") or NULL), inner(event, "error")
         latency = (at - begun) / 1000 if begun is not None and at is not None and told.head.completed else None
         for name in _STRUCTURE:
             event.raw(name)
@@ -277,7 +288,7 @@ class _Sample:
     def _prompt(self, event: Fields) -> list[Raw]:
         """The messages of a prompt, looked up where it only names them."""
         prompt = event.peek("input", _RAWS) or []
-        for first, end in event.peek("input_refs", list[tuple[int, int]]) or []:
+        for first, end in event.peek("input_refs", _REFS) or []:
             if not 0 <= first <= end <= len(self.pool):
                 raise event.fault(f"input_refs: [{first}, {end}] is not in the pool of {len(self.pool)} messages")
             prompt += self.pool[first:end]
@@ -286,19 +297,21 @@ class _Sample:
     def _messages(self, data: Raw, speaker: Role = "user") -> list[Said]:
         """A message, its attachments put in; several where it holds the answers of several tools. A
         prompt repeats those before it, so each is read once."""
-        key = bytes(data)
-        if key not in self.read:
-            self.read[key] = self._read(data, speaker)
-        return self.read[key]
+        text = bytes(data)
+        said = self.read.get(text)
+        if said is None:
+            said = self.read[text] = self._read(text, speaker)
+        return said
 
-    def _read(self, data: Raw, speaker: Role) -> list[Said]:
-        if data == NULL:
+    def _read(self, data: bytes, speaker: Role) -> list[Said]:
+        if data == b"null":
             return []
-        fields = _object(self.attachments.put_in(data))
-        id_ = fields.pop("id", NULL)
-        if "content" in fields:
+        fields = _object(self.attachments.put_in_text(data))
+        if _BRACKET in data and "content" in fields:
             fields["content"] = images.kept(fields["content"], self.keep, self.sample.fault)
-        error, tool = fields.pop("error", NULL), fields.pop("function", None)
+        if _BESIDE.isdisjoint(fields):
+            return message(fields, speaker)
+        id_, error, tool = fields.pop("id", NULL), fields.pop("error", NULL), fields.pop("function", None)
         fields.pop("model", None)
         feedback = None
         if error != NULL:
@@ -314,27 +327,27 @@ class _Sample:
 
     def _finish(self, header: bytes | None) -> None:
         sample = self.sample
-        name, epoch = sample.take("id", int | str), sample.take("epoch", int)
+        name, epoch = sample.take("id", _NAME), sample.take("epoch", int)
         if name is None:
             raise sample.fault("id is missing: this is no sample of an Inspect log")
         task = f"{self.log.task}/{name}"
-        given = self.attachments.put_in(sample.raw("input") or NULL)
-        held = {key: value for key in _TASK if (value := sample.raw(key)) and not is_empty(value)}
-        about = {key: self.attachments.put_in(value) for key, value in held.items()}
-        self.unmapped.update(f"{key}: kept in extra" for key in about)
-        asked = msgspec.json.decode(_encode({"input": given} | about))
+        put_in = self.attachments.put_in
+        given = put_in(sample.raw("input") or NULL)
+        about = {key: put_in(value) for key in _TASK if (value := sample.raw(key)) and not is_empty(value)}
+        self.draft.left([f"{key}: kept in extra" for key in about])
+        asked = _whole(_encode({"input": given} | about))
         digest = sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
         started_at = self._time(sample.take("started_at", str))
         completed_at = self._time(sample.take("completed_at", str))
         attempt = self._attempt()
-        judged = verification(sample.inner("scores"), sample.raw("score"), self.log.accuracies)
-        note = note_of(sample.inner("invalidation"))
+        judged = verification(sample, self.log.accuracies)
+        note = note_of(inner(sample, "invalidation"))
         self._end(completed_at)
         if judged is not None:
             self.draft.add(judged, occurred_at=self.scored_at or completed_at, actor="verifier")
         if note is not None:
             self.draft.add(NoteAdded(note), actor="reviewer")
-        kept = None if header is None else Raw(_encode(self.keep(header)))
+        kept = {} if header is None else {"log": Raw(_encode(self.keep(header)))}
         started = EpisodeStarted(
             task=task,
             goal=short(goal_of(given) or self.told.goal),
@@ -348,7 +361,7 @@ class _Sample:
             seeds=self.log.seeds,
             versions=self.log.versions,
             tools=self.tools or None,
-            extra=extended(log=kept, **about),
+            extra=joined(kept | about),
         )
         self.draft.events[0] = EventDraft(started, started_at)
 
@@ -361,7 +374,7 @@ class _Sample:
 
     def _end(self, at: int | None) -> None:
         sample = self.sample
-        error, limit = sample.inner("error"), sample.inner("limit")
+        error, limit = inner(sample, "error"), inner(sample, "limit")
         end: End = Finished()
         if error.verbatim is not None:
             message_ = short(error.peek("message", str))
@@ -375,15 +388,15 @@ class _Sample:
         if sample.raw("output") is not None and not self.told.step:
             self.unmapped["output: kept in the record"] += 1
         for name in _EMPTY_FIELDS:
-            sample.drop(name, {})
-            sample.drop(name, [])
+            if (held := sample.get(name)) is not None and _whole(held) in ({}, []):
+                sample.raw(name)
         self.draft.add(EpisodeEnded(end, extra=self._rest(sample)), occurred_at=at)
 
     def _time(self, text: str | None) -> int | None:
         if text is None:
             return None
         try:
-            return times.from_text(text)
+            return times.from_text(f"{text[:-6]}Z" if text.endswith("+00:00") else text)
         except BadEvent:
             self.unmapped["time without a zone, or none at all: left out"] += 1
             return None
@@ -392,7 +405,7 @@ class _Sample:
         """What could not be mapped: counted, and returned to be kept."""
         rest = fields.rest()
         if isinstance(rest, Raw):
-            self.unmapped.update(fields.unmapped())
+            self.draft.left(fields.unmapped())
         return rest
 
 

@@ -13,11 +13,14 @@ from msgspec import Raw
 from core.vocabulary.base import Verdict
 from core.vocabulary.contract import Check
 from core.vocabulary.episode import VerificationRecorded
+from eventlog.interchange.inspect.fields import inner
 from eventlog.interchange.mapping import verdicts
+from eventlog.interchange.mapping.lenient import soft
 from eventlog.interchange.mapping.messages import Fields, shallow
 from eventlog.interchange.mapping.turns import NULL, short
 
-_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_OBJECT = dict[str, Raw]
+_whole = msgspec.json.Decoder().decode
 _LETTERS: dict[str, tuple[Verdict, float]] = {
     "C": ("pass", 1.0),
     "I": ("fail", 0.0),
@@ -39,26 +42,28 @@ def scales(spec: Fields) -> Set[str]:
     return found
 
 
-def verification(scores: Fields, old: Raw | None, accuracies: Set[str]) -> VerificationRecorded | None:
+def verification(sample: Fields, accuracies: Set[str]) -> VerificationRecorded | None:
     """The judgement that a sample's scores make together; None if it has none."""
-    given: dict[str, Raw] = _object(scores.verbatim) if scores.verbatim is not None else {}
-    for name in given:
-        scores.raw(name)
+    given: dict[str, Raw] = soft(sample, "scores", _OBJECT) or {}
+    inner(sample, "scores")  # BadRecord if they are still there: they are no object
+    old = sample.raw(OLD_SCORER)
     if old is not None and old != NULL:
         given[OLD_SCORER] = old
+    if not given:
+        return None
     checks: list[Check] = []
     rewards: list[float | None] = []
     why: str | None = None
     for name, score in given.items():
         held = shallow(score)
-        fields = Fields(held, scores.where, f"scores.{name}") if isinstance(held, dict) else None
-        value = msgspec.json.decode(score if fields is None else fields.raw("value") or b"null")
+        fields = held if isinstance(held, dict) else {"value": score}
+        value = _whole(fields.get("value", NULL))
         verdict, reward = _judged(value, name, name in accuracies)
         checks.append(verdicts.quoted(name, verdict, score))
         rewards.append(reward)
-        why = None if fields is None else fields.peek("explanation", str)
-    if not checks:
-        return None
+        why = None
+        if "explanation" in fields:
+            why = Fields(fields, sample.where, f"scores.{name}").peek("explanation", str)
     alone = len(checks) == 1
     reward = rewards[0] if alone else None
     known = checks[0].verdict != "inconclusive"
