@@ -9,6 +9,7 @@ from msgspec import Raw
 from core.errors import BadRecord
 from core.vocabulary.base import UNSET
 from core.vocabulary.episode import ToolSpec, Usage
+from eventlog.interchange.mapping.lenient import soft
 from eventlog.interchange.mapping.messages import Fields, shallow
 from eventlog.interchange.mapping.turns import NULL, text_of
 
@@ -25,6 +26,21 @@ _EMPTY = (NULL, Raw(b"{}"), Raw(b"[]"), Raw(b'""'))
 _USER = Raw(b'"user"')
 _SLASH = ord("/")
 _REFERENCES = ("attachment://", "tc://")
+
+
+class _Usage(msgspec.Struct, forbid_unknown_fields=True):
+    """What a model call used, as Inspect counts it."""
+
+    input_tokens_cache_read: int | None = None
+    input_tokens_cache_write: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    total_cost: float | None = None
+    total_tokens: Raw = NULL
+
+
+_COUNTS = _Usage.__struct_fields__[:5]
 
 
 class Attachments:
@@ -97,16 +113,19 @@ def is_within(span: str | None, spans: dict[str, tuple[str | None, str | None]],
     return False
 
 
-def usage_of(usage: Fields) -> tuple[Usage | None, float | None]:
+def usage_of(output: Fields) -> tuple[Usage | None, float | None]:
     """Tokens and cost. Inspect counts cached tokens beside the others, not among them."""
-    if usage.verbatim is None:
-        return None, None
-    read, written = usage.take("input_tokens_cache_read", int), usage.take("input_tokens_cache_write", int)
-    given = usage.take("input_tokens", int)
-    prompt = None if given is None else given + (read or 0) + (written or 0)
-    tokens = Usage(prompt, usage.take("output_tokens", int), usage.take("reasoning_tokens", int), read)
-    usage.raw("total_tokens")
-    return tokens, usage.take("total_cost", float)
+    usage: _Usage | None = soft(output, "usage", _Usage)
+    if usage is None:
+        fields = inner(output, "usage")
+        if fields.verbatim is None:
+            return None, None
+        counts = {name: fields.take(name, int) for name in _COUNTS}
+        usage = _Usage(**counts, total_cost=fields.take("total_cost", float))
+        fields.raw("total_tokens")
+    read, given = usage.input_tokens_cache_read, usage.input_tokens
+    prompt = None if given is None else given + (read or 0) + (usage.input_tokens_cache_write or 0)
+    return Usage(prompt, usage.output_tokens, usage.reasoning_tokens, read), usage.total_cost
 
 
 def logprobs_of(logprobs: dict[str, Raw] | None) -> list[float | None] | None:

@@ -6,8 +6,9 @@ by its messages. Model calls of a scorer judge the episode and are no part of it
 as external checks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -88,6 +89,7 @@ _STRUCTURE = ("uuid", "event", "timestamp", "completed", "working_start", "span_
 _REPEATED = (*_STRUCTURE, "input", "input_refs", "tools")
 _BRACKET = ord("[")
 _UNTOLD = EpisodeStarted()
+_UNHEARD: Iterable[tuple[Raw, list[Said]]] = repeat((NULL, []))
 _SILENT = [Said("assistant")]
 _BESIDE = frozenset({"id", "error", "function", "model"})
 """What Inspect's messages say besides what chat messages say anywhere."""
@@ -139,6 +141,7 @@ class _Sample:
         texts = (sample.take("attachments", _TEXTS) or {}) | (old.take("content", _TEXTS) or {})
         self.attachments = Attachments(texts, sample.where, self.unmapped)
         self.read: dict[bytes, list[Said]] = {}
+        self.heard: list[tuple[Raw, list[Said]]] = []
         self.told = Conversation(self.draft)
         self.model = log.model
         self.tools: list[ToolSpec] | None = None
@@ -204,7 +207,7 @@ class _Sample:
     def _model(self, told: _Told) -> None:
         event = Fields(told.data, self.sample.where, "events[].model")
         begun, at = self._time(told.head.timestamp), told.at
-        prompt = [said for each in self._prompt(event) for said in self._messages(each)]
+        prompt = self._prompt(event)
         if self.tools is None:
             self.tools = specs_of(event)
         self.told.hear(prompt, begun)
@@ -221,7 +224,7 @@ class _Sample:
         event.drop("model", model)
         logprobs = choice.peek("logprobs", _OBJECT)
         sampling = (event.take("config", _OBJECT) or {}) | {"tool_choice": event.raw("tool_choice") or NULL}
-        usage, cost = usage_of(inner(output, "usage"))
+        usage, cost = usage_of(output)
         seconds = output.take("time", float)
         latency = None if seconds is None else seconds * 1000
         if latency is None and begun is not None and at is not None and told.head.completed:
@@ -285,14 +288,19 @@ class _Sample:
                 else:
                     self.told.record(said, None)
 
-    def _prompt(self, event: Fields) -> list[Raw]:
-        """The messages of a prompt, looked up where it only names them."""
-        prompt = event.peek("input", _RAWS) or []
+    def _prompt(self, event: Fields) -> list[Said]:
+        """The messages of a prompt, looked up where it only names them. Most stand where they stood in
+        the one before."""
+        prompt: list[Raw] = event.peek("input", _RAWS) or []
         for first, end in event.peek("input_refs", _REFS) or []:
             if not 0 <= first <= end <= len(self.pool):
                 raise event.fault(f"input_refs: [{first}, {end}] is not in the pool of {len(self.pool)} messages")
             prompt += self.pool[first:end]
-        return prompt
+        self.heard = [
+            (each, said if each == before else self._messages(each))
+            for each, (before, said) in zip(prompt, chain(self.heard, _UNHEARD), strict=False)
+        ]
+        return [said for _, several in self.heard for said in several]
 
     def _messages(self, data: Raw, speaker: Role = "user") -> list[Said]:
         """A message, its attachments put in; several where it holds the answers of several tools. A
