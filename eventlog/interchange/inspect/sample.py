@@ -49,6 +49,7 @@ from eventlog.interchange.inspect.fields import (
     usage_of,
 )
 from eventlog.interchange.inspect.log import Log, log_of
+from eventlog.interchange.inspect.messages import plain_message
 from eventlog.interchange.inspect.scores import verification
 from eventlog.interchange.mapping import images
 from eventlog.interchange.mapping.extras import extended, raw
@@ -87,12 +88,9 @@ _ERRORS: dict[str, tuple[ErrorClass, Effect]] = {
 }
 _STRUCTURE = ("uuid", "event", "timestamp", "completed", "working_start", "span_id", "pending", "type", "message_id")
 _REPEATED = (*_STRUCTURE, "input", "input_refs", "tools")
-_BRACKET = ord("[")
 _UNTOLD = EpisodeStarted()
 _UNHEARD: Iterable[tuple[Raw, list[Said]]] = repeat((NULL, []))
 _SILENT = [Said("assistant")]
-_BESIDE = frozenset({"id", "error", "function", "model"})
-"""What Inspect's messages say besides what chat messages say anywhere."""
 _SPAN_EVENTS = frozenset({"span_begin", "span_end", "step", "sample_init", "score"})
 
 
@@ -314,12 +312,14 @@ class _Sample:
     def _read(self, data: bytes, speaker: Role) -> list[Said]:
         if data == b"null":
             return []
-        fields = _object(self.attachments.put_in_text(data))
-        if _BRACKET in data and "content" in fields:
+        text = self.attachments.put_in_text(data)
+        if (only := plain_message(text)) is not None:
+            return [only]
+        fields = _object(text)
+        id_ = fields.pop("id", NULL)
+        if "content" in fields:
             fields["content"] = images.kept(fields["content"], self.keep, self.sample.fault)
-        if _BESIDE.isdisjoint(fields):
-            return message(fields, speaker)
-        id_, error, tool = fields.pop("id", NULL), fields.pop("error", NULL), fields.pop("function", None)
+        error, tool = fields.pop("error", NULL), fields.pop("function", None)
         fields.pop("model", None)
         feedback = None
         if error != NULL:
