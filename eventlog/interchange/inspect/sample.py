@@ -50,7 +50,7 @@ from eventlog.interchange.inspect.fields import (
 )
 from eventlog.interchange.inspect.log import Log, log_of
 from eventlog.interchange.inspect.messages import plain_message
-from eventlog.interchange.inspect.scores import verification
+from eventlog.interchange.inspect.scores import scores_of, verification
 from eventlog.interchange.mapping import images
 from eventlog.interchange.mapping.extras import extended, raw
 from eventlog.interchange.mapping.messages import Fields, joined, tool_value
@@ -348,7 +348,7 @@ class _Sample:
         started_at = self._time(sample.take("started_at", str))
         completed_at = self._time(sample.take("completed_at", str))
         attempt = self._attempt()
-        judged = verification(sample, self.log.accuracies)
+        judged = verification(scores_of(sample), self.log.accuracies, sample.where)
         note = note_of(inner(sample, "invalidation"))
         self._end(completed_at)
         if judged is not None:

@@ -42,28 +42,32 @@ def scales(spec: Fields) -> Set[str]:
     return found
 
 
-def verification(sample: Fields, accuracies: Set[str]) -> VerificationRecorded | None:
-    """The judgement that a sample's scores make together; None if it has none."""
-    given: dict[str, Raw] = soft(sample, "scores", _OBJECT) or {}
+def scores_of(sample: Fields) -> dict[str, Raw]:
+    """A sample's scores by their scorers."""
+    scores: dict[str, Raw] = soft(sample, "scores", _OBJECT) or {}
     inner(sample, "scores")  # BadRecord if they are still there: they are no object
     old = sample.raw(OLD_SCORER)
     if old is not None and old != NULL:
-        given[OLD_SCORER] = old
-    if not given:
+        scores[OLD_SCORER] = old
+    return scores
+
+
+def verification(scores: dict[str, Raw], accuracies: Set[str], where: str) -> VerificationRecorded | None:
+    """The judgement that a sample's scores make together; None if it has none."""
+    if not scores:
         return None
     checks: list[Check] = []
     rewards: list[float | None] = []
     why: str | None = None
-    for name, score in given.items():
+    for name, score in scores.items():
         held = shallow(score)
         fields = held if isinstance(held, dict) else {"value": score}
         value = _whole(fields.get("value", NULL))
         verdict, reward = _judged(value, name, name in accuracies)
         checks.append(verdicts.quoted(name, verdict, score))
         rewards.append(reward)
-        why = None
-        if "explanation" in fields:
-            why = Fields(fields, sample.where, f"scores.{name}").peek("explanation", str)
+        said = "explanation" in fields
+        why = Fields(fields, where, f"scores.{name}").peek("explanation", str) if said else None
     alone = len(checks) == 1
     reward = rewards[0] if alone else None
     known = checks[0].verdict != "inconclusive"
