@@ -146,7 +146,7 @@ def packed(job: Job, drafted: Drafted, packer: Packer, *, events: bool = False) 
     return Mapped(episodes, drafted.present, unmapped)
 
 
-_REFUSED = (BadRecord, BadEvent, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_REFUSED = (BadRecord, BadEvent, ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 def _why(job: Job, error: Exception) -> str:

@@ -110,6 +110,13 @@ def test_a_document_cut_short_keeps_what_is_whole(imports: Imports) -> None:
     assert "cut short" in report.rejected[0].why
 
 
+def test_a_number_beyond_all_floats_refuses_its_sample_alone(imports: Imports) -> None:
+    samples = [sample("far", scores={"exact": {"value": 10**400}}), sample("near")]
+    report = imports.take(json.dumps(log(*samples)).encode(), "a.json")
+    assert report.episodes == {"new": 1, "present": 0, "rejected": 1}
+    assert "the importer of inspect cannot read it: OverflowError" in report.rejected[0].why
+
+
 def test_a_zip_bomb_is_refused_unread(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = b"0" * (3 << 20)
     report = imports.take(archive(entries(sample()) | {"samples/b_epoch_1.json": bomb}), "a.eval")
