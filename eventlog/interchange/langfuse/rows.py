@@ -1,7 +1,7 @@
 """Rows of a Langfuse export, read whichever way their fields are named and their values written."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Set
 from functools import lru_cache
 from typing import TypeVar, cast, get_type_hints
 
@@ -56,11 +56,13 @@ class Row:
         said: frozenset[str] = frozenset() if self._plain is None else _PLAIN
         named = given if camels is None else dict(zip(camels, given.values(), strict=True))
         self._left = {name: value for name, value in named.items() if name not in said and value not in _ABSENT}
-        self.id = self.peek("id", _id) if self._plain is None else _unless_empty(self._plain.id)
+        id_ = self.peek("id", _id) if self._plain is None else self._plain.id
+        self.id = None if id_ == "" else id_
 
-    def __iter__(self) -> Iterator[str]:
+    @property
+    def names(self) -> Set[str]:
         """The names of what was not taken."""
-        return iter(self._left)
+        return self._left.keys()
 
     def take_plain(self) -> Plain:
         """What every observation may say, taken out; an empty text is as good as None."""
@@ -148,10 +150,6 @@ def _read_plain(read: _Reads, raw: Raw) -> Plain | None:
         return read(raw)
     except msgspec.ValidationError:
         return None
-
-
-def _unless_empty(id_: str | int | None) -> str | int | None:
-    return None if id_ == "" else id_
 
 
 _USAGE = frozenset({"usageDetails", "usage", "promptTokens", "completionTokens", "totalTokens", "unit"})

@@ -31,6 +31,7 @@ Keep = Callable[[bytes], BlobRef]
 
 _encode = msgspec.json.encode
 _NO_FIELDS = Raw(b"{}")
+_UNTOLD = EpisodeStarted()
 _CALL_IDS = ("tool_call_id", "toolCallId")
 
 
@@ -76,7 +77,7 @@ class _Trace:
     """A trace, being turned into a draft."""
 
     def __init__(self, record: _Rows, where: str, keep: Keep) -> None:
-        self.draft = EpisodeDraft(EpisodeStarted())
+        self.draft = EpisodeDraft(_UNTOLD)
         self.unmapped = self.draft.unmapped
         self.keep = keep
         self.where = where
@@ -85,12 +86,15 @@ class _Trace:
         self.policy: str | None = None
         self.tools: list[ToolSpec] | None = None
         self.kept: list[Raw] = []
-        self.trace = self._latest(record.trace, "trace", "trace")[:1]
+        self.trace = self._latest(record.trace, "trace", "trace")[:1] if record.trace else []
         rows = self._latest(record.observations, "observations", "observation")
         self.observations = [_Observation(row) for row in rows]
-        self.names = frozenset().union(*self.trace, *rows)
-        self.shared = {name: self._shared(name, rows) if name in self.names else None for name in _OF_TRACE}
-        self.shared["sessionId"] = self.session = fitting(self.shared["sessionId"])
+        self.ids = {row.id for row in rows}
+        self.names = frozenset().union(*[row.names for row in (*self.trace, *rows)])
+        self.shared = {name: self._shared(name, rows) for name in _OF_TRACE if name in self.names}
+        self.session = fitting(self.shared.get("sessionId"))
+        if "sessionId" in self.shared:
+            self.shared["sessionId"] = self.session
         self._tell()
         self._end()
         if record.scores:
@@ -123,21 +127,21 @@ class _Trace:
         play(self._points())
         if not self.observations:
             self._turn()
-        started_at = min((each.start for each in self.observations if each.start is not None), default=None)
+        started_at = min([each.start for each in self.observations if each.start is not None], default=None)
         if started_at is None and self.trace:
             started_at = time_of(self.trace[0].peek("timestamp", TEXT))
         said, about = self._about()
-        asked = next((each.text for each in messages(said) if each.role == "user" and each.text), None)
+        asked = [each.text for each in messages(said) if each.role == "user" and each.text]
         extra = extended(
             trace=about,
             input=said if self.observations else None,
             observations=Raw(_encode(self.kept)) if self.kept else None,
         )
         started = EpisodeStarted(
-            goal=short(asked or self.told.goal),
+            goal=short(asked[0] if asked else self.told.goal),
             policy=self.policy,
-            environment=self.shared["environment"],
-            versions={name: value for name in ("release", "version") if (value := self.shared[name])},
+            environment=self.shared.get("environment"),
+            versions={name: value for name in ("release", "version") if (value := self.shared.get(name))},
             tools=self.tools,
             extra=extra,
         )
@@ -161,9 +165,8 @@ class _Trace:
         return said, Raw(_encode({"id": row.id} | self._counted(row)))
 
     def _points(self) -> Iterator[Point]:
-        ids = {each.row.id for each in self.observations}
         for order, each in enumerate(self.observations):
-            if each.parent is not None and each.parent not in ids:
+            if each.parent is not None and each.parent not in self.ids:
                 self.unmapped["observation without its parent: kept, no parent was made up"] += 1
             begun, ended = each.start or each.end or 0, each.end or each.start or 0
             if each.type == "GENERATION":
@@ -254,9 +257,10 @@ class _Trace:
             self.told.respond(said, None, conversation=self.session)
 
     def _end(self) -> None:
-        ids = {each.row.id for each in self.observations}
-        roots = [each for each in self.observations if each.parent is None or each.parent not in ids]
-        last = max(roots, key=lambda each: each.end or 0, default=None)
+        last: _Observation | None = None
+        for each in self.observations:
+            if each.parent is None or each.parent not in self.ids:
+                last = each if last is None or (each.end or 0) > (last.end or 0) else last
         if last is None or last.end is None:
             self.unmapped["no observation at the root that ended: how the episode ended is not known"] += 1
             return
@@ -317,7 +321,7 @@ class _Trace:
         """What an observation held besides, with its id and name."""
         row = each.row
         for name, value in self.shared.items():
-            if name in self.names and row.peek(name, TEXT) == value:
+            if row.peek(name, TEXT) == value:
                 row.drop(name)
         known = {"id": row.id, "parentObservationId": each.parent, "name": each.name}
         return Raw(_encode({k: v for k, v in known.items() if v is not None} | self._counted(row, _KNOWN)))

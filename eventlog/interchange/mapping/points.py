@@ -8,8 +8,10 @@ Point = tuple[int, int, int, Callable[..., None], tuple[Any, ...]]
 """Something that happens at a time, what it is called with last. What happens at once is ordered by the
 second number, then by the third."""
 
+_place = itemgetter(0, 1, 2)
+
 
 def play(points: Iterable[Point]) -> None:
     """Let everything happen, in order."""
-    for _, _, _, happen, given in sorted(points, key=itemgetter(0, 1, 2)):
+    for _, _, _, happen, given in sorted(points, key=_place):
         happen(*given)
