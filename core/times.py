@@ -20,6 +20,8 @@ _RFC3339 = re.compile(
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _AGO = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
+_MILLIS = {f"{millis:03}": millis * 1_000 for millis in range(1_000)}
+"""Fractions of a second as most write them, in µs."""
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -41,12 +43,16 @@ def _second_text(seconds: int) -> str:
 
 def from_text(text: str, *, where: str | None = None) -> int:
     """RFC 3339 with a time zone; digits beyond the microsecond are cut off. BadEvent if it is none."""
-    second, fraction = text[:19], text[20:-1]
-    if text[19:20] == "." and text[-1] == "Z" and fraction.isdecimal() and fraction.isascii():
-        try:
-            return second_of(second) + int(fraction[:6].ljust(6, "0"))
-        except BadEvent:  # said below of the whole text
-            pass
+    if text[19:20] == "." and text[-1] == "Z":
+        fraction = text[20:-1]
+        micros = _MILLIS.get(fraction)
+        if micros is None and fraction.isdecimal() and fraction.isascii():
+            micros = int(fraction[:6].ljust(6, "0"))
+        if micros is not None:
+            try:
+                return second_of(text[:19]) + micros
+            except BadEvent:  # said below of the whole text
+                pass
     return _from_text(text, where)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Set
 from functools import lru_cache
-from typing import TypeVar, cast, get_type_hints
+from typing import ClassVar, NamedTuple, TypeVar, cast, get_type_hints
 
 import msgspec
 from msgspec import Raw
@@ -47,15 +47,16 @@ class Row:
 
     Of an `observed` one, what every observation may say is read at once, where it can be."""
 
-    def __init__(self, raw: Raw, where: str, path: str, *, observed: bool = False) -> None:
+    observed: ClassVar[bool] = False
+
+    def __init__(self, raw: Raw, where: str, path: str) -> None:
         self.where = where
         self.path = path
         self.given = given = _fields(raw)
-        camels, read = _named(tuple(given))
-        self._plain = None if read is None or not observed else _read_plain(read, raw)
-        said: frozenset[str] = frozenset() if self._plain is None else _PLAIN
-        named = given if camels is None else dict(zip(camels, given.values(), strict=True))
-        self._left = {name: value for name, value in named.items() if name not in said and value not in _ABSENT}
+        shape = _shape(tuple(given))
+        self._plain = _read_plain(shape, raw) if self.observed else None
+        names = shape.names if self._plain is None else shape.others
+        self._left = {name: value for name, written in names if (value := given[written]) not in _ABSENT}
         id_ = self.peek("id", _id) if self._plain is None else self._plain.id
         self.id = None if id_ == "" else id_
 
@@ -118,8 +119,7 @@ class Row:
 
     def _written(self, name: str) -> str:
         """A field's name, as the row has it."""
-        names = tuple(self.given)
-        return dict(zip(_named(names)[0] or names, names, strict=True))[name]
+        return dict(_shape(tuple(self.given)).names)[name]
 
 
 _ABSENT = (Raw(b"null"), Raw(b'""'))
@@ -134,20 +134,29 @@ _camel: _Reads = msgspec.json.Decoder(Plain).decode
 _snake = cast(_Reads, msgspec.json.Decoder(_Snake).decode)
 
 
+class _Shape(NamedTuple):
+    """How a row is read that has these names: each as asked for and as written, and `others` without those of
+    `Plain`; and what reads that, None if the row mixes both ways."""
+
+    names: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, str], ...]
+    read: _Reads | None
+
+
 @lru_cache(maxsize=256)
-def _named(names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, _Reads | None]:
-    """`start_time` as `startTime`, None if all names are as they should be; and what reads what such a row
-    says, None if it mixes them. Rows of one kind have the same names."""
+def _shape(names: tuple[str, ...]) -> _Shape:
+    """Rows of one kind have the same names."""
     camels = tuple(_HUMP.sub(lambda found: found[1].upper(), name) for name in names)
-    if camels == names:
-        return None, _camel
-    return camels, None if any(name in _PLAIN and name not in Plain.__struct_fields__ for name in names) else _snake
+    pairs = tuple(zip(camels, names, strict=True))
+    mixed = any(name in _PLAIN and name not in Plain.__struct_fields__ for name in names)
+    read = _camel if camels == names else None if mixed else _snake
+    return _Shape(pairs, tuple(pair for pair in pairs if pair[0] not in _PLAIN), read)
 
 
-def _read_plain(read: _Reads, raw: Raw) -> Plain | None:
+def _read_plain(shape: _Shape, raw: Raw) -> Plain | None:
     """What a row says; None if something there is not what it should be."""
     try:
-        return read(raw)
+        return shape.read(raw) if shape.read else None
     except msgspec.ValidationError:
         return None
 

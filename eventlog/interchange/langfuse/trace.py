@@ -6,7 +6,7 @@ output. Scores are quoted as external checks; only those of the whole trace deci
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -28,6 +28,7 @@ from eventlog.interchange.mapping.specs import specs_of
 from eventlog.interchange.mapping.turns import NULL, Conversation, Said, fitting, short, text_of
 
 Keep = Callable[[bytes], BlobRef]
+T = TypeVar("T", bound=Row)
 
 _encode = msgspec.json.encode
 _NO_FIELDS = Raw(b"{}")
@@ -51,12 +52,14 @@ def episode(data: bytes, where: str, keep: Keep) -> EpisodeDraft:
     return _Trace(_read(data), where, keep).draft
 
 
-class _Observation:
+class _Observation(Row):
     """An observation and what every mapping needs of it; times in µs."""
 
-    def __init__(self, row: Row) -> None:
-        plain = row.take_plain()
-        self.row = row
+    observed = True
+
+    def tell(self) -> None:
+        """Take out what it says."""
+        plain = self.take_plain()
         self.type = plain.type or ""
         self.parent = plain.parent_observation_id or None
         self.name = plain.name or None
@@ -64,7 +67,7 @@ class _Observation:
         self.end = time_of(plain.end_time)
         self.failed = plain.level == "ERROR"
         self.message = plain.status_message or None
-        self.model = plain.model or row.take("providedModelName", TEXT)
+        self.model = plain.model or self.take("providedModelName", TEXT)
 
     @property
     def latency_ms(self) -> float | None:
@@ -86,12 +89,13 @@ class _Trace:
         self.policy: str | None = None
         self.tools: list[ToolSpec] | None = None
         self.kept: list[Raw] = []
-        self.trace = self._latest(record.trace, "trace", "trace")[:1] if record.trace else []
-        rows = self._latest(record.observations, "observations", "observation")
-        self.observations = [_Observation(row) for row in rows]
-        self.ids = {row.id for row in rows}
-        self.names = frozenset().union(*[row.names for row in (*self.trace, *rows)])
-        self.shared = {name: self._shared(name, rows) for name in _OF_TRACE if name in self.names}
+        self.trace = self._latest(Row, record.trace, "trace", "trace")[:1] if record.trace else []
+        self.observations = self._latest(_Observation, record.observations, "observations", "observation")
+        for each in self.observations:
+            each.tell()
+        self.ids = {each.id for each in self.observations}
+        self.names = frozenset().union(*[row.names for row in (*self.trace, *self.observations)])
+        self.shared = {name: self._shared(name) for name in _OF_TRACE if name in self.names}
         self.session = fitting(self.shared.get("sessionId"))
         if "sessionId" in self.shared:
             self.shared["sessionId"] = self.session
@@ -100,12 +104,11 @@ class _Trace:
         if record.scores:
             self._judge(record.scores)
 
-    def _latest(self, given: list[Raw], name: str, kind: str) -> list[Row]:
+    def _latest(self, type_: type[T], given: list[Raw], name: str, kind: str) -> list[T]:
         """Each row once: of several of one id the one that was updated last, in the place of the first."""
         path = f"{name}[]"
-        observed = kind == "observation"
-        rows = [Row(each, self.where, path, observed=observed) for each in given]
-        found: dict[Any, tuple[str, Row]] = {}
+        rows = [type_(each, self.where, path) for each in given]
+        found: dict[Any, tuple[str, T]] = {}
         for row in rows:
             updated = row.peek("updatedAt", TEXT) or ""
             if row.id in found:
@@ -115,9 +118,9 @@ class _Trace:
             found[row.id] = updated, row
         return [row for _, row in found.values()]
 
-    def _shared(self, name: str, rows: list[Row]) -> str | None:
+    def _shared(self, name: str) -> str | None:
         """What a trace says of itself, or, where rows were enriched with it, the first that says it."""
-        for row in (*self.trace, *rows):
+        for row in (*self.trace, *self.observations):
             value = row.peek(name, TEXT)
             if value is not None:
                 return value
@@ -153,7 +156,7 @@ class _Trace:
             about: dict[str, Raw] = {}
             for name in filter(self.names.__contains__, _ENRICHED):
                 for each in self.observations:
-                    value = each.row.json(name)
+                    value = each.json(name)
                     if value is not None and value not in EMPTY:
                         about.setdefault(name, value)
             return None, Raw(_encode(about)) if about else None
@@ -179,19 +182,18 @@ class _Trace:
                 yield ended, 3, order, self._other, (each,)
 
     def _generation(self, each: _Observation) -> None:
-        row = each.row
-        given = row.take_json("input")
+        given = each.take_json("input")
         prompt = messages(self._images(given), self.known)
         beside = _beside(given)
         self._specs(each, beside)
         self.told.hear(prompt, each.start, conversation=self.session)
-        found = answers(self._images(row.take_json("output")))
+        found = answers(self._images(each.take_json("output")))
         said, others = (found[0], found[1:]) if found else (Said("assistant"), [])
-        listed = row.take_json("toolCalls")
+        listed = each.take_json("toolCalls")
         said = _with_calls(said, listed)
         self.policy = self.policy or each.model
-        usage, cost = usage_of(row), cost_of(row)
-        sampling = row.take_json("modelParameters")
+        usage, cost = usage_of(each), cost_of(each)
+        sampling = each.take_json("modelParameters")
         if others:
             self.unmapped["further choice: kept in extra"] += len(others)
         if beside:
@@ -223,7 +225,7 @@ class _Trace:
     def _answer(self, each: _Observation, tool: ToolCall) -> None:
         asked = self.told.waiting(tool.call_id, tool.tool, tool.args) or tool
         differing = tool.args if asked.args != tool.args and tool.args != NULL else None
-        result = each.row.take_json("output")
+        result = each.take_json("output")
         feedback: Feedback = ToolResult(tool_value(result or NULL))
         if each.failed:
             told = None if result is None else text_of(result) or bytes(result).decode()
@@ -243,7 +245,7 @@ class _Trace:
     def _other(self, each: _Observation) -> None:
         """An observation that is no event of its own: kept whole."""
         self.unmapped[f"observation {each.type[:40]}: kept in extra"] += 1
-        self.kept.append(each.row.whole)
+        self.kept.append(each.whole)
 
     def _turn(self) -> None:
         """A trace without observations: what went in and what came out."""
@@ -272,7 +274,7 @@ class _Trace:
         rewards: list[float] = []
         whys: list[str] = []
         at: int | None = None
-        for row in self._latest(scores, "scores", "score"):
+        for row in self._latest(Row, scores, "scores", "score"):
             name, value, label = row.take("name", TEXT), row.take("value", VALUE), row.take("stringValue", TEXT)
             of_trace = row.take("observationId", TEXT) is None
             verdict = _verdict(name or "score", row.take("dataType", TEXT), value, label)
@@ -305,7 +307,7 @@ class _Trace:
 
     def _specs(self, each: _Observation, beside: dict[str, Raw]) -> None:
         """The tools that the first generation which lists any lists."""
-        defined = each.row.take_json("toolDefinitions")
+        defined = each.take_json("toolDefinitions")
         named = None if defined is None else shallow(defined)
         if isinstance(named, dict):
             listed, whole = specs_of([_named(name, spec) for name, spec in named.items()])
@@ -319,12 +321,11 @@ class _Trace:
 
     def _rest(self, each: _Observation) -> Raw | None:
         """What an observation held besides, with its id and name."""
-        row = each.row
         for name, value in self.shared.items():
-            if row.peek(name, TEXT) == value:
-                row.drop(name)
-        known = {"id": row.id, "parentObservationId": each.parent, "name": each.name}
-        return Raw(_encode({k: v for k, v in known.items() if v is not None} | self._counted(row, _KNOWN)))
+            if each.peek(name, TEXT) == value:
+                each.drop(name)
+        known = {"id": each.id, "parentObservationId": each.parent, "name": each.name}
+        return Raw(_encode({k: v for k, v in known.items() if v is not None} | self._counted(each, _KNOWN)))
 
     def _counted(self, row: Row, known: frozenset[str] = frozenset()) -> dict[str, Raw]:
         """What a row held besides, and what is `known`, counted."""
@@ -340,13 +341,13 @@ _KNOWN = frozenset({"id", "updatedAt", "createdAt", "latency", "traceId", "toolC
 
 
 def _tool_of(each: _Observation) -> ToolCall:
-    args = each.row.take_json("input") or NULL
+    args = each.take_json("input") or NULL
     text = shallow(args)
     if isinstance(text, str):
         args = NULL
     else:
         text = None
-    about = each.row.peek("metadata", ANY)
+    about = each.peek("metadata", ANY)
     ids = [about.get(name) for name in _CALL_IDS] if isinstance(about, dict) else []
     call_id = next((id_ for id_ in ids if isinstance(id_, str)), None)
     return ToolCall(tool=each.name or "tool", args=args, args_text=text, call_id=call_id)
