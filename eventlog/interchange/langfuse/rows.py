@@ -147,7 +147,7 @@ class _Shape(NamedTuple):
 def _shape(names: tuple[str, ...]) -> _Shape:
     """Rows of one kind have the same names."""
     camels = tuple(_HUMP.sub(lambda found: found[1].upper(), name) for name in names)
-    pairs = tuple(zip(camels, names, strict=True))
+    pairs = tuple(dict(zip(camels, names, strict=True)).items())  # written both ways, the last counts
     mixed = any(name in _PLAIN and name not in Plain.__struct_fields__ for name in names)
     read = _camel if camels == names else None if mixed else _snake
     return _Shape(pairs, tuple(pair for pair in pairs if pair[0] not in _PLAIN), read)
