@@ -28,7 +28,7 @@ from eventlog.ledger import Ledger
 from tests.bench.harness import Row, fresh, row, seconds, server, watched
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-ROUNDS = 2
+ROUNDS = 3
 COPIES = {
     "tau-bench": 20,
     "android-control": 20,
