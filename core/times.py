@@ -43,8 +43,9 @@ def _second_text(seconds: int) -> str:
 
 def from_text(text: str, *, where: str | None = None) -> int:
     """RFC 3339 with a time zone; digits beyond the microsecond are cut off. BadEvent if it is none."""
-    if text[19:20] == "." and text[-1] == "Z":
-        fraction = text[20:-1]
+    zone = 1 if text[-1:] == "Z" else len("+00:00") if text[-6:] == "+00:00" else 0
+    if zone and text[19:20] == ".":
+        fraction = text[20:-zone]
         micros = _MILLIS.get(fraction)
         if micros is None and fraction.isdecimal() and fraction.isascii():
             micros = int(fraction[:6].ljust(6, "0"))

@@ -21,6 +21,9 @@ class EventDraft(msgspec.Struct, frozen=True):
     conversation: str | None = None
 
 
+_UNTOLD = EpisodeStarted()
+
+
 class EpisodeDraft:
     """An episode in the making: its start, what follows in order, and what could not be mapped.
 
@@ -28,7 +31,7 @@ class EpisodeDraft:
     that says so itself may set, stands; else it is the import's.
     """
 
-    def __init__(self, started: EpisodeStarted, *, occurred_at: int | None = None) -> None:
+    def __init__(self, started: EpisodeStarted = _UNTOLD, *, occurred_at: int | None = None) -> None:
         self.events = [EventDraft(started, occurred_at)]
         self.unmapped: Counter[str] = Counter()
 

@@ -125,7 +125,8 @@ class Gather:
 
     def groups(self, limit: int) -> Iterator[Group]:
         """The groups, in order of their first part; those of more than `limit` bytes without parts."""
-        for parts in self._written_groups() if self._on_disk else self._waiting_groups():
+        by_first = groupby(self._written(), key=itemgetter(0)) if self._on_disk else self._waited()
+        for _, parts in by_first:
             yield _group(parts, limit)
 
     def close(self) -> None:
@@ -149,11 +150,8 @@ class Gather:
                 id_, text = shared, b"" if shared is None else self._text(shared)
             yield first, name, key, Part(place, data, text, at, part_name)
 
-    def _written_groups(self) -> Iterator[Iterator[_Placed]]:
-        return (parts for _, parts in groupby(self._written(), key=itemgetter(0)))
-
-    def _waiting_groups(self) -> Iterable[Iterable[_Placed]]:
-        """The same where they all wait."""
+    def _waited(self) -> Iterable[tuple[int, Iterable[_Placed]]]:
+        """The same where they all wait, by the number of their group's first part."""
         places: dict[bytes, tuple[int, str | None]]
         if self._named:
             self._join()
@@ -166,7 +164,7 @@ class Gather:
         for _, key, part in self._waiting:
             first, name = places[key]
             groups.setdefault(first, []).append((first, name, key, part))
-        return groups.values()
+        return groups.items()
 
     def _text(self, id_: int) -> bytes:
         (data,) = self._database.execute("SELECT data FROM shared WHERE id = ?", (id_,)).fetchone()

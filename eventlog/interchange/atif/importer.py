@@ -171,7 +171,7 @@ class _Trajectory:
         self.ending = False
         self.conversation = _conversation(node.session)
         self.carried = take(node.fields)
-        self.draft = EpisodeDraft(EpisodeStarted())
+        self.draft = EpisodeDraft()
         self._read(node.fields)
 
     def episode(self) -> EpisodeDraft:

@@ -26,6 +26,7 @@ _EMPTY = (NULL, Raw(b"{}"), Raw(b"[]"), Raw(b'""'))
 _USER = Raw(b'"user"')
 _SLASH = ord("/")
 _REFERENCES = ("attachment://", "tc://")
+_SIGNS = tuple(reference.encode() for reference in _REFERENCES)
 
 
 class _Usage(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,7 +61,7 @@ class Attachments:
 
     def put_in_text(self, text: bytes) -> bytes:
         """The same, of the JSON's own text."""
-        if _SLASH not in text or b"://" not in text or (b"attachment://" not in text and b"tc://" not in text):
+        if _SLASH not in text or b"://" not in text or not any(sign in text for sign in _SIGNS):
             return text
         return msgspec.json.encode(self._put_in(msgspec.json.decode(text)))
 

@@ -88,7 +88,6 @@ _ERRORS: dict[str, tuple[ErrorClass, Effect]] = {
 }
 _STRUCTURE = ("uuid", "event", "timestamp", "completed", "working_start", "span_id", "pending", "type", "message_id")
 _REPEATED = (*_STRUCTURE, "input", "input_refs", "tools")
-_UNTOLD = EpisodeStarted()
 _UNHEARD: Iterable[tuple[Raw, list[Said]]] = repeat((NULL, []))
 _SILENT = [Said("assistant")]
 _SPAN_EVENTS = frozenset({"span_begin", "span_end", "step", "sample_init", "score"})
@@ -133,7 +132,7 @@ class _Sample:
         self.sample = sample
         self.keep = keep
         self.log = log
-        self.draft = EpisodeDraft(_UNTOLD)
+        self.draft = EpisodeDraft()
         self.unmapped = self.draft.unmapped
         old = inner(sample, "transcript")
         texts = (sample.take("attachments", _TEXTS) or {}) | (old.take("content", _TEXTS) or {})
@@ -404,7 +403,7 @@ class _Sample:
         if text is None:
             return None
         try:
-            return times.from_text(f"{text[:-6]}Z" if text.endswith("+00:00") else text)
+            return times.from_text(text)
         except BadEvent:
             self.unmapped["time without a zone, or none at all: left out"] += 1
             return None

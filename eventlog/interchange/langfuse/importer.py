@@ -145,6 +145,7 @@ def _rows(fields: dict[str, Raw], where: str) -> list[_Row]:
 
 
 def _part(where: str, kind: Kind, fields: dict[str, Raw], data: bytes) -> Part:
+    """A row as it is gathered; an observation's with when it began, and its id, as they are written."""
     marked = _MARKS[kind] + data
     if kind != "observation":
         return Part(where, marked)

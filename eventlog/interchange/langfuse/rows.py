@@ -53,10 +53,10 @@ class Row:
         self.where = where
         self.path = path
         self.given = given = _fields(raw)
-        shape = _shape(tuple(given))
+        self._shape = shape = _shape(tuple(given))
         self._plain = _read_plain(shape, raw) if self.observed else None
         names = shape.names if self._plain is None else shape.others
-        self._left = {name: value for name, written in names if (value := given[written]) not in _ABSENT}
+        self._left = {name: value for name, written in names.items() if (value := given[written]) not in _ABSENT}
         id_ = self.peek("id", _id) if self._plain is None else self._plain.id
         self.id = None if id_ == "" else id_
 
@@ -106,20 +106,17 @@ class Row:
 
     def rest(self, known: frozenset[str] = frozenset()) -> dict[str, Raw]:
         """What was not taken and is not `known`, without what is empty."""
-        left = {name: value for name, value in self._left.items() if name not in known and value not in EMPTY}
-        return {self._written(name): value for name, value in left.items()} if left else left
+        written = self._shape.names
+        left = self._left.items()
+        return {written[name]: value for name, value in left if name not in known and value not in EMPTY}
 
     def _read(self, name: str, value: Raw, read: Callable[[Raw], T]) -> T:
         try:
             return read(value)
         except ValueError as error:
             reason = str(error)
-            what = f"{self.path}: {self._written(name)}: {reason[:1].lower()}{reason[1:]}"
+            what = f"{self.path}: {self._shape.names[name]}: {reason[:1].lower()}{reason[1:]}"
             raise BadRecord(what, where=self.where) from None
-
-    def _written(self, name: str) -> str:
-        """A field's name, as the row has it."""
-        return dict(_shape(tuple(self.given)).names)[name]
 
 
 _ABSENT = (Raw(b"null"), Raw(b'""'))
@@ -138,8 +135,8 @@ class _Shape(NamedTuple):
     """How a row is read that has these names: each as asked for and as written, and `others` without those of
     `Plain`; and what reads that, None if the row mixes both ways."""
 
-    names: tuple[tuple[str, str], ...]
-    others: tuple[tuple[str, str], ...]
+    names: dict[str, str]
+    others: dict[str, str]
     read: _Reads | None
 
 
@@ -147,10 +144,10 @@ class _Shape(NamedTuple):
 def _shape(names: tuple[str, ...]) -> _Shape:
     """Rows of one kind have the same names."""
     camels = tuple(_HUMP.sub(lambda found: found[1].upper(), name) for name in names)
-    pairs = tuple(dict(zip(camels, names, strict=True)).items())  # written both ways, the last counts
+    named = dict(zip(camels, names, strict=True))  # written both ways, the last counts
     mixed = any(name in _PLAIN and name not in Plain.__struct_fields__ for name in names)
     read = _camel if camels == names else None if mixed else _snake
-    return _Shape(pairs, tuple(pair for pair in pairs if pair[0] not in _PLAIN), read)
+    return _Shape(named, {camel: name for camel, name in named.items() if camel not in _PLAIN}, read)
 
 
 def _read_plain(shape: _Shape, raw: Raw) -> Plain | None:

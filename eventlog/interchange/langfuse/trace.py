@@ -32,7 +32,6 @@ T = TypeVar("T", bound=Row)
 
 _encode = msgspec.json.encode
 _NO_FIELDS = Raw(b"{}")
-_UNTOLD = EpisodeStarted()
 _CALL_IDS = ("tool_call_id", "toolCallId")
 
 
@@ -80,7 +79,7 @@ class _Trace:
     """A trace, being turned into a draft."""
 
     def __init__(self, record: _Rows, where: str, keep: Keep) -> None:
-        self.draft = EpisodeDraft(_UNTOLD)
+        self.draft = EpisodeDraft()
         self.unmapped = self.draft.unmapped
         self.keep = keep
         self.where = where

@@ -123,7 +123,7 @@ class _Chat:
         self.goal: str | None = None
         self.end: End | None = None
         self.carried = take(root)
-        self.draft = EpisodeDraft(EpisodeStarted())
+        self.draft = EpisodeDraft()
         self._read(root)
 
     def episode(self) -> EpisodeDraft:

@@ -72,10 +72,7 @@ def restore(data: bytes) -> list[EpisodeDraft] | None:
     others: list[Entry] = []
     own: Iterable[_Own] | None = _all_own(data)
     if own is None:
-        found = entries(data)
-        if not any(_EPISODE in bytes(entry.data) for entry in found):
-            return None
-        own = _some_own(found, others)
+        own = _some_own(entries(data), others)
     episodes: dict[str, dict[int, _Told]] = {}
     counts: dict[str, int] = {}
     for name, count, events in own:
@@ -108,8 +105,7 @@ def _all_own(data: bytes) -> list[_Own] | None:
             if scope.log_records:
                 return None
             for span in scope.spans:
-                sure = bytes(span.attributes).rfind(_EPISODE) >= 0  # mostly the last one
-                own = _own(span) if sure else None
+                own = _own(span) if bytes(span.attributes).rfind(_EPISODE) >= 0 else None  # mostly the last one
                 if own is None:
                     return None
                 found.append(own)
@@ -138,10 +134,7 @@ def _own(span: _Span) -> _Own | None:
 
 
 def _said(pairs: list[KeyValue]) -> dict[str, Any]:
-    return {
-        pair.key: value.string if (value := pair.value) is not None and value.string is not None else value_of(value)
-        for pair in pairs
-    }
+    return {pair.key: value_of(pair.value) for pair in pairs}
 
 
 def _restored(told: dict[int, _Told]) -> EpisodeDraft | None:

@@ -58,7 +58,7 @@ def episode(found: Iterable[Entry], where: str, keep: Keep) -> EpisodeDraft:
 
 class _Episode:
     def __init__(self, found: Iterable[Entry], where: str, keep: Keep) -> None:
-        self.draft = EpisodeDraft(EpisodeStarted())
+        self.draft = EpisodeDraft()
         self.unmapped = self.draft.unmapped
         self.keep = keep
         self.contexts: dict[bytes, int] = {}
